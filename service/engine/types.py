@@ -1,0 +1,133 @@
+"""Everything that crosses a module border of the service, and nothing else.
+
+Requests and chunks are frozen msgspec structs: the same objects travel inside a process (tests
+run the engine in-process) and, encoded as MessagePack, between the front and the engine process.
+No gRPC, protobuf or torch type appears here.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+import msgspec
+
+
+class FinishReason(enum.Enum):
+    STOP = "stop"  # EOS, a stop string, or the constraint can only stop
+    LENGTH = "length"  # max_tokens used up (complete may still be true: the budget steered)
+    CANCELLED = "cancelled"
+    ERROR = "error"  # a broken invariant of ours: answered INTERNAL
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """Resolved sampling parameters: no field is absent, the front filled in the defaults."""
+
+    temperature: float = 1.0  # 0 is greedy
+    top_p: float = 1.0
+    top_k: int = 0  # 0: off
+    min_p: float = 0.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    penalize_prompt: bool = False
+    penalty_scope: Literal["all", "free_text"] = "all"
+    seed: int = 0  # uint64; the front draws one when the caller gave none
+
+
+class Stopping(msgspec.Struct, frozen=True, kw_only=True):
+    max_tokens: int | None = None  # None: whatever context and KV allow
+    min_tokens: int = 0  # never overrides a finished constraint
+    stop: tuple[str, ...] = ()
+    include_stop_in_output: bool = False
+
+
+class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """Mirror of grammar.JsonOptions, field for field (those a caller may set)."""
+
+    whitespace: Literal["compact", "single_space", "flexible"] = "compact"
+    max_whitespace_run: int = 8
+    property_order: Literal["schema", "any"] = "schema"
+    additional_properties_default: Literal["auto", "allow", "forbid"] = "auto"
+    ascii_only: bool = False
+    formats: Literal["enforce", "annotate"] = "enforce"
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+    """What the output must match. Hashable: it is its own cache key."""
+
+    kind: Literal["json_schema", "regex", "choice"]
+    text: str = ""  # schema text or pattern
+    choices: tuple[str, ...] = ()
+    json_format: JsonFormat = JsonFormat()
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One validated request. After ``rpc.convert`` nobody checks its fields again."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+    stopping: Stopping = Stopping()
+    constraint: Constraint | None = None
+    guaranteed: bool = True  # False: BEST_EFFORT
+    deadline: float | None = None  # time.monotonic() seconds (one clock per machine)
+
+
+class StopDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """Why it stopped: exactly one of these is set, or none (cancelled, plain LENGTH)."""
+
+    constraint_complete: bool = False
+    eos_token_id: int | None = None
+    stop_string: str | None = None
+    steered_tokens: int | None = None  # budget close: masks that the budget narrowed
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    prompt_tokens: int
+    completion_tokens: int
+    forced_tokens: int
+    cached_tokens: int = 0
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """Microseconds."""
+
+    queue_us: int
+    compile_us: int
+    time_to_first_token_us: int
+    decode_us: int
+    mask_us: int
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
+    reason: FinishReason
+    complete: bool
+    detail: StopDetail
+    usage: Usage
+    timing: Timing
+    error: ServiceFailure | None = None  # set exactly when reason is ERROR
+
+
+class ServiceFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal or fault, ready for the wire: see service.errors for codes and reasons."""
+
+    code: str  # name of service.errors.Code
+    reason: str  # UPPER_SNAKE, stable
+    message: str
+    metadata: dict[str, str] = {}
+    field: str = ""  # request field path, for BadRequest
+
+
+class Token(msgspec.Struct, frozen=True, array_like=True):
+    token_id: int
+    forced: bool
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of one request: at most one per request and step. The last one has ``finish``."""
+
+    request_id: str
+    text: str = ""  # whole UTF-8 characters, never cumulative
+    tokens: tuple[Token, ...] = ()  # those accepted in this step (text may lag behind)
+    finish: Finish | None = None
