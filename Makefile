@@ -57,7 +57,7 @@ stubs: setup               ## regenerate service/rpc/pb from proto/
 	$(RUN)/python -m tools.stubs
 
 stubs-check: stubs         ## ... and nothing may change
-	git diff --exit-code -- service/rpc/pb
+	git diff --exit-code -- service/rpc/pb && test -z "$$(git ls-files --others --exclude-standard service/rpc/pb)"
 
 cov: model                 ## coverage, kernels run as Python
 	NUMBA_DISABLE_JIT=1 $(RUN)/python -m pytest --cov --cov-report=term-missing:skip-covered tests/grammar tests/service

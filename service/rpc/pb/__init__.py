@@ -1,0 +1,1 @@
+"""Generated stubs; nothing is written by hand below this folder."""
