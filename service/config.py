@@ -1,0 +1,133 @@
+"""The server's settings: flags and environment read once, validated once, frozen.
+
+A field of ``Config`` is a flag (``--max-rows``) and an environment variable
+(``SYNTAXD_MAX_ROWS``); the flag wins. Its help text stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+ENVIRONMENT_PREFIX = "SYNTAXD_"
+_METAVARS = {int: "N", float: "SECONDS", str: "TEXT"}
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+class ConfigError(ValueError):
+    """A setting is wrong; the message names the flag and the variable."""
+
+
+def _setting(default: Any, text: str, *, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": text, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Settings of ``syntaxd serve``. Raises ConfigError for a value outside its range."""
+
+    host: str = _setting("127.0.0.1", "address to listen on; no TLS, no accounts: keep it local")
+    port: int = _setting(50051, "port to listen on; 0 picks a free one and prints it")
+    model: str = _setting("default", "folder of a transformers model, or 'default'")
+    model_name: str = _setting("", "name that requests use; empty: the folder's name")
+    device: str = _setting(
+        "auto", "where the model runs; auto: CUDA if there is one", choices=("auto", "cpu", "cuda")
+    )
+    dtype: str = _setting(
+        "auto",
+        "numbers the model computes with; auto: bfloat16 on CUDA, float32 on a CPU",
+        choices=("auto", "float32", "bfloat16"),
+    )
+    threads: int = _setting(0, "CPU threads of the model; 0: one a core")
+    max_rows: int = _setting(8, "requests decoded together")
+    max_queue: int = _setting(64, "requests waiting beyond those; more get QUEUE_FULL")
+    max_context: int = _setting(0, "longest prompt plus output, in tokens; 0: the model's")
+    reproducible: bool = _setting(
+        False, "the same tokens whatever shares the batch, at some cost in speed"
+    )
+    compile_timeout_ms: int = _setting(10_000, "longest time to compile one constraint")
+    max_message_bytes: int = _setting(4 << 20, "largest request message")
+    drain_seconds: float = _setting(30.0, "after SIGTERM, how long running requests may go on")
+    log_level: str = _setting(
+        "info", "least severe log lines shown", choices=("debug", "info", "warning", "error")
+    )
+
+    def __post_init__(self) -> None:
+        _within("port", self.port, 0, 65_535)
+        _within("threads", self.threads, 0, 1_024)
+        _within("max_rows", self.max_rows, 1, 4_096)
+        _within("max_queue", self.max_queue, 0, 1_000_000)
+        _within("max_context", self.max_context, 0, 1 << 30)
+        _within("compile_timeout_ms", self.compile_timeout_ms, 1, 3_600_000)
+        _within("max_message_bytes", self.max_message_bytes, 1_024, 1 << 30)
+        _within("drain_seconds", self.drain_seconds, 0, 86_400)
+        for setting in dataclasses.fields(self):
+            _one_of(setting.name, getattr(self, setting.name), setting.metadata["choices"])
+        if not self.host:
+            raise ConfigError(f"{_names('host')}: may not be empty")
+        if not self.model:
+            raise ConfigError(f"{_names('model')}: may not be empty")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """One flag for each field of Config; absent flags are absent from the namespace."""
+    for setting in dataclasses.fields(Config):
+        text = f"{setting.metadata['help']} (default: {_shown(setting.default)})"
+        usual: dict[str, Any] = {"default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
+        if setting.default is False:
+            usual |= {"action": "store_const", "const": "true"}
+        else:
+            choices = "|".join(setting.metadata["choices"])
+            usual["metavar"] = choices or _METAVARS[type(setting.default)]
+        parser.add_argument(_flag(setting.name), **usual)
+
+
+def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> Config:
+    """Config from flags, else environment, else defaults. Raises ConfigError."""
+    kinds = get_type_hints(Config)
+    values = {
+        name: _parse(name, kind, text)
+        for name, kind in kinds.items()
+        if (text := flags.get(name, environment.get(_variable(name)))) is not None
+    }
+    return Config(**values)
+
+
+def _parse(name: str, kind: type, text: str) -> Any:
+    if kind is bool:
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise ConfigError(f"{_names(name)}: {text!r} is not yes or no")
+    try:
+        return kind(text)
+    except ValueError:
+        raise ConfigError(f"{_names(name)}: {text!r} is not a number") from None
+
+
+def _within(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:  # also refuses NaN
+        raise ConfigError(f"{_names(name)}: {value} is not in {low}..{high}")
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if choices and value not in choices:
+        raise ConfigError(f"{_names(name)}: {value!r} is not one of {', '.join(choices)}")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _variable(name: str) -> str:
+    return ENVIRONMENT_PREFIX + name.upper()
+
+
+def _names(name: str) -> str:
+    return f"{_flag(name)} ({_variable(name)})"
+
+
+def _shown(default: Any) -> str:
+    return "no" if default is False else "empty" if default == "" else str(default)

@@ -1,0 +1,189 @@
+"""Domain -> protobuf: what the caller reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from grammar.options import Limits
+from service.engine import types as domain
+from service.rpc.draft import Report
+from service.rpc.front import Accepted
+from service.rpc.pb.v1 import constraint_pb2, generation_pb2, model_pb2
+
+TokenBytes = Callable[[int], bytes]
+
+_FINISH_REASONS = {
+    domain.FinishReason.STOP: generation_pb2.FINISH_REASON_STOP,
+    domain.FinishReason.LENGTH: generation_pb2.FINISH_REASON_LENGTH,
+}
+_SCOPES = {
+    "all": generation_pb2.PENALTY_SCOPE_ALL,
+    "free_text": generation_pb2.PENALTY_SCOPE_FREE_TEXT,
+}
+_SEVERITIES = {
+    "warning": constraint_pb2.SEVERITY_WARNING,
+    "info": constraint_pb2.SEVERITY_INFO,
+}
+
+
+def whole(
+    accepted: Accepted, chunk: domain.Chunk, model: str, token_bytes: TokenBytes
+) -> generation_pb2.GenerateResponse:
+    """The answer of Generate; ``chunk`` is the whole output."""
+    finish = chunk.finish
+    assert finish is not None
+    return generation_pb2.GenerateResponse(
+        request_id=accepted.request.request_id,
+        model=model,
+        outputs=[
+            generation_pb2.Output(
+                text=chunk.text,
+                finish_reason=_FINISH_REASONS[finish.reason],
+                stop_detail=_stop_detail(finish.detail),
+                complete=finish.complete,
+                tokens=_tokens(chunk.tokens, accepted.report, token_bytes),
+            )
+        ],
+        usage=_usage(finish.usage),
+        timing=_timing(finish.timing, accepted.report),
+        diagnostics=_diagnostics(accepted.diagnostics),
+        effective_sampling=_sampling(accepted.request.sampling),
+    )
+
+
+def started(accepted: Accepted, model: str) -> generation_pb2.GenerateStreamResponse:
+    """The first event of a stream."""
+    return generation_pb2.GenerateStreamResponse(
+        request_id=accepted.request.request_id,
+        started=generation_pb2.Started(
+            model=model,
+            prompt_tokens=len(accepted.request.prompt_ids),
+            diagnostics=_diagnostics(accepted.diagnostics),
+            effective_sampling=_sampling(accepted.request.sampling),
+        ),
+    )
+
+
+def events(
+    accepted: Accepted, chunk: domain.Chunk, token_bytes: TokenBytes
+) -> Iterable[generation_pb2.GenerateStreamResponse]:
+    """The events that one chunk becomes: a delta, and with the last one the end."""
+    request_id = accepted.request.request_id
+    if chunk.text or chunk.tokens:
+        yield generation_pb2.GenerateStreamResponse(
+            request_id=request_id,
+            delta=generation_pb2.TextDelta(
+                text=chunk.text, tokens=_tokens(chunk.tokens, accepted.report, token_bytes)
+            ),
+        )
+    if finish := chunk.finish:
+        yield generation_pb2.GenerateStreamResponse(
+            request_id=request_id,
+            finished=generation_pb2.Finished(
+                finish_reason=_FINISH_REASONS[finish.reason],
+                stop_detail=_stop_detail(finish.detail),
+                complete=finish.complete,
+            ),
+        )
+        yield generation_pb2.GenerateStreamResponse(
+            request_id=request_id,
+            summary=generation_pb2.Summary(
+                usage=_usage(finish.usage), timing=_timing(finish.timing, accepted.report)
+            ),
+        )
+
+
+def model(info: domain.ModelInfo, limits: Limits, compile_timeout_ms: int) -> model_pb2.Model:
+    """What is served, and what may be asked of it."""
+    return model_pb2.Model(
+        name=info.name,
+        max_context_tokens=info.max_context_tokens,
+        vocab_size=info.vocab_size,
+        eos_token_ids=info.eos_token_ids,
+        capabilities=model_pb2.Capabilities(
+            constraint_kinds=["json_schema", "regex", "choice"],
+            limits=model_pb2.Limits(
+                max_schema_bytes=limits.max_schema_bytes,
+                max_schema_depth=limits.max_schema_depth,
+                max_regex_bytes=limits.max_regex_bytes,
+                max_choices=limits.max_choices,
+                compile_timeout_ms=compile_timeout_ms,
+            ),
+        ),
+    )
+
+
+def _tokens(
+    tokens: Sequence[domain.Token], report: Report, token_bytes: TokenBytes
+) -> list[generation_pb2.TokenInfo]:
+    if not report.token_ids:
+        return []
+    return [
+        generation_pb2.TokenInfo(
+            token_id=token.token_id, bytes=token_bytes(token.token_id), forced=token.forced
+        )
+        for token in tokens
+    ]
+
+
+def _stop_detail(detail: domain.StopDetail) -> generation_pb2.StopDetail:
+    if detail.steered_tokens is not None:
+        return generation_pb2.StopDetail(
+            budget_close=generation_pb2.BudgetClose(steered_tokens=detail.steered_tokens)
+        )
+    if detail.constraint_complete:
+        return generation_pb2.StopDetail(constraint_complete=generation_pb2.ConstraintComplete())
+    if detail.stop_string is not None:
+        return generation_pb2.StopDetail(stop_string=detail.stop_string)
+    if detail.eos_token_id is not None:
+        return generation_pb2.StopDetail(eos_token_id=detail.eos_token_id)
+    return generation_pb2.StopDetail()
+
+
+def _usage(usage: domain.Usage) -> generation_pb2.Usage:
+    return generation_pb2.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        forced_tokens=usage.forced_tokens,
+    )
+
+
+def _timing(timing: domain.Timing, report: Report) -> generation_pb2.Timing | None:
+    if not report.timing:
+        return None
+    return generation_pb2.Timing(
+        queue_us=timing.queue_us,
+        compile_us=timing.compile_us,
+        time_to_first_token_us=timing.time_to_first_token_us,
+        decode_us=timing.decode_us,
+        mask_us=timing.mask_us,
+    )
+
+
+def _diagnostics(diagnostics: Iterable[Any]) -> list[constraint_pb2.Diagnostic]:
+    return [
+        constraint_pb2.Diagnostic(
+            severity=_SEVERITIES[each.severity],
+            code=each.code,
+            location=each.location,
+            message=each.message,
+        )
+        for each in diagnostics
+    ]
+
+
+def _sampling(sampling: domain.Sampling) -> generation_pb2.SamplingParams:
+    return generation_pb2.SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        frequency_penalty=sampling.frequency_penalty,
+        presence_penalty=sampling.presence_penalty,
+        repetition_penalty=sampling.repetition_penalty,
+        seed=sampling.seed,
+        penalty_scope=_SCOPES[sampling.penalty_scope],
+        penalize_prompt=sampling.penalize_prompt,
+    )

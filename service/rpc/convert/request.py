@@ -1,0 +1,246 @@
+"""protobuf -> Draft: the one place where a request's fields are checked.
+
+Each wrong field is an InvalidRequest that names its path in the request and the values allowed.
+An absent scalar means the model's default, never zero: ``HasField`` tells them apart.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeVar
+
+from service.engine.types import Constraint, JsonFormat, ModelInfo, Sampling, Stopping
+from service.errors import InvalidRequest, NotFound
+from service.rpc.draft import Chat, Draft, Message, Report, TokenIds
+from service.rpc.pb.v1 import constraint_pb2, generation_pb2
+
+MAX_REQUEST_ID_BYTES = 128  # it is written into every log line
+MAX_STOPS = 16  # each is searched for after every token; OpenAI takes 4, vLLM any number
+MAX_STOP_BYTES = 256  # text is held back for up to this long
+MAX_WHITESPACE_RUN = 256  # it bounds how long an answer may be for nothing
+MIN_TEMPERATURE = 1e-4  # below it, and above 0, logits overflow binary32
+ROLES = ("system", "user", "assistant")  # those that every chat template we know has
+
+_Value = TypeVar("_Value")
+_Scope = Literal["all", "free_text"]
+
+_SCOPES: Mapping[int, _Scope] = {1: "all", 2: "free_text"}
+_WHITESPACE: Mapping[int, Literal["compact", "single_space", "flexible"]] = {
+    0: "compact",
+    1: "compact",
+    2: "single_space",
+    3: "flexible",
+}
+_ORDER: Mapping[int, Literal["schema", "any"]] = {0: "schema", 1: "schema", 2: "any"}
+_ADDITIONAL: Mapping[int, Literal["auto", "allow", "forbid"]] = {
+    0: "auto",
+    1: "allow",
+    2: "forbid",
+}
+_FORMATS: Mapping[int, Literal["enforce", "annotate"]] = {
+    0: "enforce",
+    1: "enforce",
+    2: "annotate",
+}
+_GUARANTEED: Mapping[int, bool] = {0: True, 1: True, 2: False}
+
+
+def check_model_name(name: str, model: ModelInfo) -> None:
+    """Raises NotFound unless ``name`` is empty or the served model's."""
+    if name not in ("", model.name):
+        raise NotFound("UNKNOWN_MODEL", f"model: {name!r} is not here; {model.name!r} is")
+
+
+def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
+    """The request in domain terms. Raises InvalidRequest or NotFound."""
+    check_model_name(request.model, model)
+    constraint = _constraint(request.constraint) if request.HasField("constraint") else None
+    return Draft(
+        request_id=_request_id(request.request_id),
+        input=_input(request, model, constrained=constraint is not None),
+        sampling=_sampling(request.sampling, model.default_sampling, constraint),
+        stopping=_stopping(request.stopping),
+        constraint=constraint,
+        guaranteed=_one_of("completion_policy", request.completion_policy, _GUARANTEED),
+        report=_report(request.response),
+    )
+
+
+def _request_id(text: str) -> str:
+    if len(text.encode()) > MAX_REQUEST_ID_BYTES:
+        raise InvalidRequest("request_id", f"longer than {MAX_REQUEST_ID_BYTES} bytes")
+    if not text.isprintable():
+        raise InvalidRequest("request_id", "has a character that cannot be printed")
+    return text or uuid.uuid4().hex
+
+
+def _input(
+    request: generation_pb2.GenerateRequest, model: ModelInfo, *, constrained: bool
+) -> str | TokenIds | Chat:
+    match request.WhichOneof("input"):
+        case "prompt":
+            if not request.prompt:
+                raise InvalidRequest("prompt", "empty")
+            return request.prompt
+        case "token_ids":
+            return _token_ids(request.token_ids, model.vocab_size)
+        case "chat":
+            return _chat(request.chat, constrained=constrained)
+        case _:
+            raise InvalidRequest("input", "set one of prompt, token_ids and chat")
+
+
+def _token_ids(tokens: generation_pb2.TokenIds, vocab_size: int) -> TokenIds:
+    if not tokens.ids:
+        raise InvalidRequest("token_ids.ids", "empty")
+    for place, token in enumerate(tokens.ids):
+        if token >= vocab_size:
+            raise InvalidRequest(
+                f"token_ids.ids[{place}]",
+                f"{token} is not a token: the vocabulary has {vocab_size}",
+                metadata={"vocabSize": str(vocab_size)},
+            )
+    return TokenIds(tuple(tokens.ids))
+
+
+def _chat(chat: generation_pb2.ChatInput, *, constrained: bool) -> Chat:
+    if not chat.messages:
+        raise InvalidRequest("chat.messages", "empty")
+    for place, message in enumerate(chat.messages):
+        if message.role not in ROLES:
+            raise InvalidRequest(
+                f"chat.messages[{place}].role",
+                f"{message.role!r} is not one of {', '.join(ROLES)}",
+            )
+        if message.role == "system" and place:
+            raise InvalidRequest(f"chat.messages[{place}].role", "system may only come first")
+    if chat.describe_constraint and not constrained:
+        raise InvalidRequest("chat.describe_constraint", "there is no constraint to describe")
+    messages = tuple(Message(message.role, message.content) for message in chat.messages)
+    return Chat(messages, chat.describe_constraint)
+
+
+def _sampling(
+    given: generation_pb2.SamplingParams, default: Sampling, constraint: Constraint | None
+) -> Sampling:
+    usual: _Scope = "free_text" if constraint else "all"
+    scope = _one_of("sampling.penalty_scope", given.penalty_scope, {0: usual, **_SCOPES})
+
+    def number(name: str, low: float, high: float, *, open_low: bool = False) -> float:
+        if not given.HasField(name):
+            return float(getattr(default, name))
+        value = float(getattr(given, name))
+        above = value > low if open_low else value >= low
+        if not (above and value <= high):  # also refuses NaN
+            lower = f"{'above' if open_low else 'at least'} {low:g}"
+            upper = f" and at most {high:g}" if math.isfinite(high) else ""
+            raise InvalidRequest(f"sampling.{name}", f"{value:g} is not {lower}{upper}")
+        return value
+
+    temperature = number("temperature", 0, 100)
+    if 0 < temperature < MIN_TEMPERATURE:
+        raise InvalidRequest(
+            "sampling.temperature",
+            f"{temperature:g} is neither 0 (greedy) nor at least {MIN_TEMPERATURE:g}",
+        )
+    return Sampling(
+        temperature=temperature,
+        top_p=number("top_p", 0, 1, open_low=True),
+        top_k=int(number("top_k", 0, math.inf)),
+        min_p=number("min_p", 0, 1),
+        frequency_penalty=number("frequency_penalty", -2, 2),
+        presence_penalty=number("presence_penalty", -2, 2),
+        repetition_penalty=number("repetition_penalty", 0, 100, open_low=True),
+        penalize_prompt=(
+            given.penalize_prompt if given.HasField("penalize_prompt") else default.penalize_prompt
+        ),
+        penalty_scope=scope,
+        seed=given.seed if given.HasField("seed") else secrets.randbits(64),
+    )
+
+
+def _stopping(given: generation_pb2.StoppingOptions) -> Stopping:
+    max_tokens = given.max_tokens if given.HasField("max_tokens") else None
+    if max_tokens == 0:
+        raise InvalidRequest("stopping.max_tokens", "0 is not at least 1")
+    if max_tokens is not None and given.min_tokens > max_tokens:
+        raise InvalidRequest(
+            "stopping.min_tokens", f"{given.min_tokens} is more than max_tokens, {max_tokens}"
+        )
+    if len(given.stop) > MAX_STOPS:
+        raise InvalidRequest("stopping.stop", f"{len(given.stop)} texts; at most {MAX_STOPS}")
+    for place, text in enumerate(given.stop):
+        if not 1 <= len(text.encode()) <= MAX_STOP_BYTES:
+            raise InvalidRequest(
+                f"stopping.stop[{place}]",
+                f"{len(text.encode())} bytes; from 1 to {MAX_STOP_BYTES} are allowed",
+            )
+    return Stopping(
+        max_tokens=max_tokens,
+        min_tokens=given.min_tokens,
+        stop=tuple(given.stop),
+        include_stop_in_output=given.include_stop_in_output,
+    )
+
+
+def _report(given: generation_pb2.ResponseOptions) -> Report:
+    interval = given.stream_interval if given.HasField("stream_interval") else 1
+    if interval == 0:
+        raise InvalidRequest("response.stream_interval", "0 is not at least 1")
+    return Report(given.token_ids, given.timing, interval)
+
+
+def _constraint(given: constraint_pb2.Constraint) -> Constraint:
+    kind = given.WhichOneof("kind")
+    if kind is None:
+        raise InvalidRequest("constraint.kind", "set one of json_schema, regex and choice")
+    if kind != "json_schema" and given.HasField("json_format"):
+        raise InvalidRequest("constraint.json_format", f"means nothing beside {kind}")
+    if kind == "json_schema":
+        json_format = _json_format(given.json_format)
+        return Constraint(kind=kind, text=given.json_schema, json_format=json_format)
+    if kind == "regex":
+        return Constraint(kind=kind, text=given.regex)
+    return Constraint(kind=kind, choices=_choices(given.choice.choices))
+
+
+def _choices(texts: Sequence[str]) -> tuple[str, ...]:
+    if not texts:
+        raise InvalidRequest("constraint.choice.choices", "empty")
+    for place, text in enumerate(texts):
+        if not text:
+            raise InvalidRequest(f"constraint.choice.choices[{place}]", "empty")
+    return tuple(texts)
+
+
+def _json_format(given: constraint_pb2.JsonFormat) -> JsonFormat:
+    path = "constraint.json_format"
+    run = JsonFormat().max_whitespace_run
+    if given.HasField("max_whitespace_run"):
+        run = given.max_whitespace_run
+    if run > MAX_WHITESPACE_RUN:
+        raise InvalidRequest(
+            f"{path}.max_whitespace_run", f"{run} is more than {MAX_WHITESPACE_RUN}"
+        )
+    return JsonFormat(
+        whitespace=_one_of(f"{path}.whitespace", given.whitespace, _WHITESPACE),
+        max_whitespace_run=run,
+        property_order=_one_of(f"{path}.property_order", given.property_order, _ORDER),
+        additional_properties_default=_one_of(
+            f"{path}.additional_properties_default",
+            given.additional_properties_default,
+            _ADDITIONAL,
+        ),
+        ascii_only=given.ascii_only,
+        formats=_one_of(f"{path}.formats", given.formats, _FORMATS),
+    )
+
+
+def _one_of(path: str, number: int, values: Mapping[int, _Value]) -> _Value:
+    """The value of an enum's number; proto3 lets any number through."""
+    if number not in values:
+        raise InvalidRequest(path, f"{number} is not a value of this enum")
+    return values[number]

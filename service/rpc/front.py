@@ -1,0 +1,243 @@
+"""What the front process does with a request before and while the engine works on it.
+
+    reserve      a place and the request's id, or QUEUE_FULL at once
+    prepare      chat template and tokenizer, trial compile, does it fit
+    chunks       from the engine; its refusals become exceptions
+    release      frees the place and the row; called however the call ends
+
+No protobuf and no gRPC here. All of it runs on the event loop; tokenising runs beside it in a
+thread (the tokenizer drops the GIL), and compiling gives the loop a turn about every millisecond.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from grammar.dfa import Dfa
+from grammar.errors import GrammarError
+from service.engine.types import Chunk, Constraint, GenerationRequest, ModelInfo
+from service.errors import Busy, Code, InvalidRequest, ServiceError, Unavailable
+from service.rpc import refusals
+from service.rpc.describe import with_description
+from service.rpc.draft import Chat, Draft, Message, Report, TokenIds
+
+
+class Engine(Protocol):
+    """The engine process as the front sees it."""
+
+    def submit(
+        self, request: GenerationRequest, lexemes: Mapping[str, Dfa] | None
+    ) -> AsyncIterator[Chunk]:
+        """Chunks of one request, the last one with ``finish``."""
+        ...
+
+    def cancel(self, request_id: str) -> None:
+        """Frees the request's row within one step; nothing for an unknown or finished one."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """The model's tokenizer and chat template."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text."""
+        ...
+
+    def apply_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Token ids of a conversation, up to where the answer begins. Raises ValueError."""
+        ...
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that a token stands for."""
+        ...
+
+
+class Compiled(Protocol):
+    """What the front wants to know of a ``grammar.Grammar``."""
+
+    @property
+    def min_tokens(self) -> int:
+        """Tokens that suffice for the shortest whole answer."""
+        ...
+
+    @property
+    def lexemes(self) -> Mapping[str, Dfa]:
+        """The automata that compiling had to build."""
+        ...
+
+    @property
+    def diagnostics(self) -> Sequence[Any]:
+        """Remarks."""
+        ...
+
+
+class Compiler(Protocol):
+    """Compiles constraints; knows those it has seen."""
+
+    async def compile(self, constraint: Constraint) -> Compiled:
+        """Raises GrammarError, or TimeoutError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request on its way to the engine, and what to say about it."""
+
+    request: GenerationRequest
+    lexemes: Mapping[str, Dfa] | None  # spares the engine the work of building them
+    diagnostics: Sequence[Any]
+    report: Report
+
+
+class Front:
+    """One model's requests, from the caller's draft to the engine's chunks."""
+
+    def __init__(
+        self,
+        *,
+        model: ModelInfo,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        compiler: Compiler,
+        capacity: int,
+    ) -> None:
+        """``capacity`` is the number of requests running and waiting together."""
+        self.model = model
+        self.tokenizer = tokenizer
+        self._engine = engine
+        self._compiler = compiler
+        self._capacity = capacity
+        self._reserved: set[str] = set()
+        self._draining = False
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that hold a place."""
+        return len(self._reserved)
+
+    def drain(self) -> None:
+        """From now on no request is accepted; those accepted go on."""
+        self._draining = True
+
+    def reserve(self, request_id: str) -> None:
+        """Takes a place under this id. Raises Unavailable, Busy or ServiceError."""
+        if self._draining:
+            raise Unavailable("DRAINING", "the server is stopping")
+        if request_id in self._reserved:
+            raise ServiceError(
+                Code.ALREADY_EXISTS,
+                "REQUEST_ID_IN_USE",
+                f"request_id: a request {request_id!r} is still running",
+            )
+        if len(self._reserved) >= self._capacity:
+            raise Busy(
+                "QUEUE_FULL",
+                f"{self._capacity} requests are running or waiting, the most this server accepts",
+                retry_after_s=1.0,
+                quota="requests running and waiting",
+            )
+        self._reserved.add(request_id)
+
+    def release(self, request_id: str) -> None:
+        """Gives the place back and stops the request where it still runs. Idempotent."""
+        if request_id in self._reserved:
+            self._reserved.remove(request_id)
+            self._engine.cancel(request_id)
+
+    async def prepare(self, draft: Draft, deadline: float | None) -> Accepted:
+        """Tokenises, compiles, and refuses what cannot fit.
+
+        ``deadline`` is on the clock of ``time.monotonic``. Raises ServiceError.
+        """
+        prompt_ids = await self._prompt_ids(draft)
+        compiled = await self._compile(draft.constraint) if draft.constraint else None
+        self._check_budget(draft, len(prompt_ids), compiled)
+        request = GenerationRequest(
+            request_id=draft.request_id,
+            prompt_ids=prompt_ids,
+            sampling=draft.sampling,
+            stopping=draft.stopping,
+            constraint=draft.constraint,
+            guaranteed=draft.guaranteed,
+            deadline=deadline,
+        )
+        return Accepted(
+            request=request,
+            lexemes=compiled.lexemes if compiled else None,
+            diagnostics=compiled.diagnostics if compiled else (),
+            report=draft.report,
+        )
+
+    async def chunks(self, accepted: Accepted) -> AsyncIterator[Chunk]:
+        """The engine's chunks, at least one token each but the last. Raises ServiceError."""
+        async for chunk in self._engine.submit(accepted.request, accepted.lexemes):
+            if chunk.finish and chunk.finish.error:
+                raise refusals.from_failure(chunk.finish.error)
+            yield chunk
+
+    async def _prompt_ids(self, draft: Draft) -> tuple[int, ...]:
+        match draft.input:
+            case TokenIds(ids):
+                return ids
+            case Chat(messages, describe):
+                if describe and draft.constraint:
+                    messages = with_description(messages, draft.constraint)
+                return await self._chat_ids(messages)
+            case text:
+                prompt_ids = await asyncio.to_thread(self.tokenizer.encode, text)
+                if not prompt_ids:
+                    raise InvalidRequest("prompt", "has no token")
+                return tuple(prompt_ids)
+
+    async def _chat_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        turns = [{"role": each.role, "content": each.content} for each in messages]
+        try:
+            return tuple(await asyncio.to_thread(self.tokenizer.apply_chat, turns))
+        except ValueError as error:
+            raise InvalidRequest(
+                "chat.messages", f"the model's chat template refuses them: {error}"
+            ) from None
+
+    async def _compile(self, constraint: Constraint) -> Compiled:
+        try:
+            return await self._compiler.compile(constraint)
+        except GrammarError as error:
+            raise refusals.from_grammar(error, constraint) from None
+        except TimeoutError:
+            raise ServiceError(
+                Code.RESOURCE_EXHAUSTED,
+                "COMPILE_TIMEOUT",
+                f"constraint.{constraint.kind}: takes too long to compile",
+                quota="compile_timeout_ms",
+            ) from None
+
+    def _check_budget(
+        self, draft: Draft, num_prompt_tokens: int, compiled: Compiled | None
+    ) -> None:
+        """Refuses a prompt that leaves no room, and a budget below the shortest whole answer."""
+        shortest = compiled.min_tokens if compiled and draft.guaranteed else 0
+        room = self.model.max_context_tokens - num_prompt_tokens
+        if room < max(shortest, 1):
+            raise InvalidRequest(
+                "input",
+                f"{num_prompt_tokens} prompt tokens and at least {max(shortest, 1)} of output "
+                f"are more than the model's {self.model.max_context_tokens}",
+                reason="CONTEXT_LENGTH_EXCEEDED",
+                metadata={
+                    "promptTokens": str(num_prompt_tokens),
+                    "minOutputTokens": str(max(shortest, 1)),
+                    "maxContextTokens": str(self.model.max_context_tokens),
+                },
+            )
+        max_tokens = draft.stopping.max_tokens
+        if max_tokens is not None and max_tokens < shortest:
+            raise InvalidRequest(
+                "stopping.max_tokens",
+                f"{max_tokens} is less than the {shortest} tokens that suffice for the "
+                "shortest whole answer",
+                reason="BUDGET_TOO_SMALL",
+                metadata={"minOutputTokens": str(shortest), "maxTokens": str(max_tokens)},
+            )

@@ -1,0 +1,48 @@
+"""Errors of the other layers, as answers: which code, which reason, which field.
+
+A grammar error knows nothing of a service, and the engine process sends plain data; here both
+become ServiceErrors.
+"""
+
+from __future__ import annotations
+
+from grammar import errors as grammar_errors
+from service.engine.types import Constraint, ServiceFailure
+from service.errors import Code, ServiceError, Violation
+
+
+def from_grammar(error: grammar_errors.GrammarError, constraint: Constraint) -> ServiceError:
+    """A constraint that does not compile, as an answer that names its place and what to do."""
+    field = f"constraint.{constraint.kind}"
+    code, reason, metadata, quota = Code.INVALID_ARGUMENT, "CONSTRAINT_SYNTAX", {}, ""
+    match error:
+        case grammar_errors.UnsupportedError():
+            reason, metadata = "UNSUPPORTED_KEYWORD", {"keyword": error.keyword}
+        case grammar_errors.Unsatisfiable():
+            reason = "CONSTRAINT_UNSATISFIABLE"
+        case grammar_errors.TooComplex():
+            code, reason, quota = Code.RESOURCE_EXHAUSTED, "CONSTRAINT_TOO_COMPLEX", error.limit
+            metadata = {"limit": error.limit}
+    place = error.location or "its root"
+    return ServiceError(
+        code,
+        reason,
+        f"{field}: at {place}: {error.message}",
+        metadata={"location": error.location, **metadata},
+        violations=(Violation(field, f"at {place}: {error.message}"),),
+        quota=quota,
+    )
+
+
+def from_failure(failure: ServiceFailure) -> ServiceError:
+    """A refusal that the engine process sent."""
+    code = Code[failure.code]
+    violations = (Violation(failure.field, failure.message),) if failure.field else ()
+    return ServiceError(
+        code,
+        failure.reason,
+        failure.message,
+        metadata=failure.metadata,
+        violations=violations,
+        retry_after_s=1.0 if code is Code.UNAVAILABLE else None,
+    )
