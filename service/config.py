@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 ENVIRONMENT_PREFIX = "SYNTAXD_"
 _METAVARS = {int: "N", float: "SECONDS", str: "TEXT"}
@@ -33,10 +33,10 @@ class Config:
     port: int = _setting(50051, "port to listen on; 0 picks a free one and prints it")
     model: str = _setting("default", "folder of a transformers model, or 'default'")
     model_name: str = _setting("", "name that requests use; empty: the folder's name")
-    device: str = _setting(
+    device: Literal["auto", "cpu", "cuda"] = _setting(
         "auto", "where the model runs; auto: CUDA if there is one", choices=("auto", "cpu", "cuda")
     )
-    dtype: str = _setting(
+    dtype: Literal["auto", "float32", "bfloat16"] = _setting(
         "auto",
         "numbers the model computes with; auto: bfloat16 on CUDA, float32 on a CPU",
         choices=("auto", "float32", "bfloat16"),
@@ -45,6 +45,8 @@ class Config:
     max_rows: int = _setting(8, "requests decoded together")
     max_queue: int = _setting(64, "requests waiting beyond those; more get QUEUE_FULL")
     max_context: int = _setting(0, "longest prompt plus output, in tokens; 0: the model's")
+    kv_bytes: int = _setting(1 << 30, "memory for keys and values, in bytes")
+    step_tokens: int = _setting(512, "positions computed in one step: how long others wait")
     reproducible: bool = _setting(
         False, "the same tokens whatever shares the batch, at some cost in speed"
     )
@@ -61,6 +63,8 @@ class Config:
         _within("max_rows", self.max_rows, 1, 4_096)
         _within("max_queue", self.max_queue, 0, 1_000_000)
         _within("max_context", self.max_context, 0, 1 << 30)
+        _within("kv_bytes", self.kv_bytes, 1 << 20, 1 << 44)
+        _within("step_tokens", self.step_tokens, 1, 1 << 20)
         _within("compile_timeout_ms", self.compile_timeout_ms, 1, 3_600_000)
         _within("max_message_bytes", self.max_message_bytes, 1_024, 1 << 30)
         _within("drain_seconds", self.drain_seconds, 0, 86_400)
@@ -102,7 +106,7 @@ def _parse(name: str, kind: type, text: str) -> Any:
             return text.lower() in _TRUE
         raise ConfigError(f"{_names(name)}: {text!r} is not yes or no")
     try:
-        return kind(text)
+        return kind(text) if kind in (int, float) else text
     except ValueError:
         raise ConfigError(f"{_names(name)}: {text!r} is not a number") from None
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any, TypeAlias
 
 # argparse gives the result of add_subparsers no public name.
-Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001
 
 
 def fail(message: str, status: int = 1) -> int:

@@ -21,23 +21,19 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument("prompt", nargs="?", help="the prompt (default: standard input)")
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument(
-        "--schema", metavar="JSON|@FILE", help="the answer matches this JSON Schema"
-    )
-    kinds.add_argument("--regex", metavar="REGEX|@FILE", help="the answer matches this regex")
+    kinds.add_argument("--schema", metavar="JSON|@FILE", help="it matches this JSON Schema")
+    kinds.add_argument("--regex", metavar="REGEX|@FILE", help="it matches this regex")
     kinds.add_argument(
         "--choice",
         metavar="TEXT|@FILE",
         action="append",
-        help="the answer is one of these (repeat it; a file has one on each line)",
+        help="it is one of these (repeat it; a file has one on each line)",
     )
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
     parser.add_argument(
         "--raw", action="store_true", help="the prompt as it stands, without the chat template"
     )
-    parser.add_argument(
-        "--max-tokens", type=int, metavar="N", help="(default: the context's rest)"
-    )
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="(default: what fits)")
     parser.add_argument("--temperature", type=float, metavar="T", help="(default: the model's)")
     parser.add_argument("--seed", type=int, metavar="N", help="(default: drawn)")
     parser.add_argument(

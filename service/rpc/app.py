@@ -18,6 +18,7 @@ from service.config import Config
 from service.engine.engine import EngineClient
 from service.engine.grammars import Grammars
 from service.engine.tokenizer import Tokenizer
+from service.engine.types import EngineSettings
 from service.rpc import server as grpc_server
 from service.rpc.convert import answer
 from service.rpc.front import Front
@@ -57,6 +58,23 @@ async def serve(config: Config, folder: Path) -> int:
         return await _until_stopped(config, server, front, engine, stop)
     finally:
         await engine.close()
+
+
+def _settings(config: Config, folder: Path) -> EngineSettings:
+    """The settings of the engine process: those fields of Config that are its business."""
+    return EngineSettings(
+        model=str(folder),
+        name=config.model_name,
+        device=config.device,
+        dtype=config.dtype,
+        threads=config.threads,
+        max_rows=config.max_rows,
+        max_queue=config.max_queue,
+        max_context=config.max_context,
+        kv_bytes=config.kv_bytes,
+        step_tokens=config.step_tokens,
+        reproducible=config.reproducible,
+    )
 
 
 class StartError(Exception):

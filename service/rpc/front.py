@@ -82,6 +82,13 @@ class Compiler(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """One of the places for requests, taken under an id; two of one id are not the same place."""
+
+    request_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """A request on its way to the engine, and what to say about it."""
@@ -110,42 +117,43 @@ class Front:
         self._engine = engine
         self._compiler = compiler
         self._capacity = capacity
-        self._reserved: set[str] = set()
+        self._places: dict[str, Place] = {}
         self._draining = False
 
     @property
     def num_requests(self) -> int:
         """Requests that hold a place."""
-        return len(self._reserved)
+        return len(self._places)
 
     def drain(self) -> None:
         """From now on no request is accepted; those accepted go on."""
         self._draining = True
 
-    def reserve(self, request_id: str) -> None:
+    def reserve(self, request_id: str) -> Place:
         """Takes a place under this id. Raises Unavailable, Busy or ServiceError."""
         if self._draining:
             raise Unavailable("DRAINING", "the server is stopping")
-        if request_id in self._reserved:
+        if request_id in self._places:
             raise ServiceError(
                 Code.ALREADY_EXISTS,
                 "REQUEST_ID_IN_USE",
                 f"request_id: a request {request_id!r} is still running",
             )
-        if len(self._reserved) >= self._capacity:
+        if len(self._places) >= self._capacity:
             raise Busy(
                 "QUEUE_FULL",
                 f"{self._capacity} requests are running or waiting, the most this server accepts",
                 retry_after_s=1.0,
                 quota="requests running and waiting",
             )
-        self._reserved.add(request_id)
+        place = self._places[request_id] = Place(request_id)
+        return place
 
-    def release(self, request_id: str) -> None:
+    def release(self, place: Place) -> None:
         """Gives the place back and stops the request where it still runs. Idempotent."""
-        if request_id in self._reserved:
-            self._reserved.remove(request_id)
-            self._engine.cancel(request_id)
+        if self._places.get(place.request_id) is place:
+            del self._places[place.request_id]
+            self._engine.cancel(place.request_id)
 
     async def prepare(self, draft: Draft, deadline: float | None) -> Accepted:
         """Tokenises, compiles, and refuses what cannot fit.
@@ -219,17 +227,18 @@ class Front:
     ) -> None:
         """Refuses a prompt that leaves no room, and a budget below the shortest whole answer."""
         shortest = compiled.min_tokens if compiled and draft.guaranteed else 0
-        room = self.model.max_context_tokens - num_prompt_tokens
-        if room < max(shortest, 1):
+        needed = max(shortest, 1)
+        limit = self.model.max_request_tokens
+        if num_prompt_tokens + needed > limit:
             raise InvalidRequest(
                 "input",
-                f"{num_prompt_tokens} prompt tokens and at least {max(shortest, 1)} of output "
-                f"are more than the model's {self.model.max_context_tokens}",
+                f"{num_prompt_tokens} prompt tokens and at least {needed} of output are more "
+                f"than the {limit} that a request may have",
                 reason="CONTEXT_LENGTH_EXCEEDED",
                 metadata={
                     "promptTokens": str(num_prompt_tokens),
-                    "minOutputTokens": str(max(shortest, 1)),
-                    "maxContextTokens": str(self.model.max_context_tokens),
+                    "minOutputTokens": str(needed),
+                    "maxContextTokens": str(limit),
                 },
             )
         max_tokens = draft.stopping.max_tokens

@@ -8,6 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from service.rpc.malformed import MalformedMessages
 from service.rpc.pb.v1 import generation_pb2, generation_pb2_grpc, model_pb2, model_pb2_grpc
 from service.rpc.servicer import GenerationServicer, ModelServicer
 
@@ -31,11 +32,12 @@ class Server:
 def bind(host: str, port: int, max_message_bytes: int) -> Server:
     """A server that has its port and serves nothing yet. Raises PortInUseError."""
     server = grpc.aio.server(
+        interceptors=[MalformedMessages()],
         options=[
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", max_message_bytes),
             ("grpc.so_reuseport", 0),  # a second server on this port fails instead of sharing it
-        ]
+        ],
     )
     try:
         bound = server.add_insecure_port(f"{host}:{port}")

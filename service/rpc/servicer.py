@@ -64,14 +64,16 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         remaining = context.time_remaining()
         deadline = None if remaining is None else time.monotonic() + remaining
         draft = read(request, front.model)
-        front.reserve(draft.request_id)
+        place = front.reserve(draft.request_id)
         # Of a cancelled stream the generator is closed only when it is collected; the callback
         # runs at once.
-        context.add_done_callback(lambda ctx: front.release(draft.request_id))  # noqa: ARG005
+        context.add_done_callback(
+            lambda ctx: front.release(place)  # type: ignore[arg-type]  # noqa: ARG005 - stub is no Protocol
+        )
         try:
             yield await front.prepare(draft, deadline)
         finally:
-            front.release(draft.request_id)
+            front.release(place)
 
 
 class ModelServicer(model_pb2_grpc.ModelServiceServicer):

@@ -98,7 +98,7 @@ def model(info: domain.ModelInfo, limits: Limits, compile_timeout_ms: int) -> mo
     """What is served, and what may be asked of it."""
     return model_pb2.Model(
         name=info.name,
-        max_context_tokens=info.max_context_tokens,
+        max_context_tokens=info.max_request_tokens,
         vocab_size=info.vocab_size,
         eos_token_ids=info.eos_token_ids,
         capabilities=model_pb2.Capabilities(

@@ -33,6 +33,7 @@ class GenerationServiceStub:
 
     INVALID_ARGUMENT: the request itself; do not retry it unchanged.
     INVALID_FIELD: a field's value; BadRequest names the field.
+    MALFORMED_MESSAGE: the bytes are no GenerateRequest.
     CONSTRAINT_SYNTAX: malformed schema, regex or choice; metadata "location"
     is a JSON Pointer or "@" and a byte offset.
     UNSUPPORTED_KEYWORD: well-formed but not enforced by this server, so
@@ -87,6 +88,7 @@ class GenerationServiceServicer:
 
     INVALID_ARGUMENT: the request itself; do not retry it unchanged.
     INVALID_FIELD: a field's value; BadRequest names the field.
+    MALFORMED_MESSAGE: the bytes are no GenerateRequest.
     CONSTRAINT_SYNTAX: malformed schema, regex or choice; metadata "location"
     is a JSON Pointer or "@" and a byte offset.
     UNSUPPORTED_KEYWORD: well-formed but not enforced by this server, so
@@ -161,6 +163,7 @@ class GenerationService:
 
     INVALID_ARGUMENT: the request itself; do not retry it unchanged.
     INVALID_FIELD: a field's value; BadRequest names the field.
+    MALFORMED_MESSAGE: the bytes are no GenerateRequest.
     CONSTRAINT_SYNTAX: malformed schema, regex or choice; metadata "location"
     is a JSON Pointer or "@" and a byte offset.
     UNSUPPORTED_KEYWORD: well-formed but not enforced by this server, so

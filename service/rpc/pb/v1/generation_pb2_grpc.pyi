@@ -34,6 +34,7 @@ class GenerationServiceStub:
 
       INVALID_ARGUMENT: the request itself; do not retry it unchanged.
         INVALID_FIELD: a field's value; BadRequest names the field.
+        MALFORMED_MESSAGE: the bytes are no GenerateRequest.
         CONSTRAINT_SYNTAX: malformed schema, regex or choice; metadata "location"
           is a JSON Pointer or "@" and a byte offset.
         UNSUPPORTED_KEYWORD: well-formed but not enforced by this server, so
@@ -84,6 +85,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
       INVALID_ARGUMENT: the request itself; do not retry it unchanged.
         INVALID_FIELD: a field's value; BadRequest names the field.
+        MALFORMED_MESSAGE: the bytes are no GenerateRequest.
         CONSTRAINT_SYNTAX: malformed schema, regex or choice; metadata "location"
           is a JSON Pointer or "@" and a byte offset.
         UNSUPPORTED_KEYWORD: well-formed but not enforced by this server, so
@@ -130,6 +132,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
       INVALID_ARGUMENT: the request itself; do not retry it unchanged.
         INVALID_FIELD: a field's value; BadRequest names the field.
+        MALFORMED_MESSAGE: the bytes are no GenerateRequest.
         CONSTRAINT_SYNTAX: malformed schema, regex or choice; metadata "location"
           is a JSON Pointer or "@" and a byte offset.
         UNSUPPORTED_KEYWORD: well-formed but not enforced by this server, so

@@ -1,0 +1,123 @@
+"""The console script, against a scripted server."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from service.cli.main import main
+from tests.service.cli.fake_server import running
+
+
+@pytest.fixture
+def server():
+    with running() as each:
+        yield each
+
+
+@pytest.fixture
+def ask(server, capsys):
+    def call(*arguments):
+        status = main(["generate", "--address", server.address, *arguments])
+        return status, capsys.readouterr()
+
+    return call
+
+
+def test_the_answer_is_printed(ask, server):
+    status, printed = ask("Say it", "--choice", "yes", "--choice", "no", "--seed", "7")
+    assert (status, printed.out) == (0, "yes\n")
+    (request,) = server.requests
+    assert request.chat.messages[0].content == "Say it"
+    assert request.chat.describe_constraint
+    assert list(request.constraint.choice.choices) == ["yes", "no"]
+    assert request.sampling.seed == 7
+    assert not request.sampling.HasField("temperature")
+    assert not request.stopping.HasField("max_tokens")
+
+
+def test_a_stream_prints_the_same(ask):
+    status, printed = ask("Say it", "--stream")
+    assert (status, printed.out) == (0, "yes\n")
+
+
+def test_schema_and_prompt_come_from_files(ask, server, tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"type": "string"}))
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("Grüße")
+    status, _ = ask(f"@{prompt}", "--schema", f"@{schema}", "--max-tokens", "5")
+    assert status == 0
+    (request,) = server.requests
+    assert request.chat.messages[0].content == "Grüße"
+    assert request.constraint.json_schema == '{"type": "string"}'
+    assert request.stopping.max_tokens == 5
+
+
+def test_a_file_of_choices_has_one_on_each_line(ask, server, tmp_path):
+    (tmp_path / "c").write_text("red\ngreen\n\n")
+    ask("x", "--choice", f"@{tmp_path / 'c'}", "--choice", "blue")
+    assert list(server.requests[0].constraint.choice.choices) == ["red", "green", "blue"]
+
+
+def test_the_final_newline_of_a_regex_file_is_not_part_of_it(ask, server, tmp_path):
+    (tmp_path / "r").write_text("a+\n")
+    ask("x", "--regex", f"@{tmp_path / 'r'}")
+    assert server.requests[0].constraint.regex == "a+"
+
+
+def test_the_prompt_may_come_from_standard_input(ask, server, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("from a pipe"))
+    ask("--raw")
+    assert server.requests[0].prompt == "from a pipe"
+
+
+def test_a_refusal_says_code_reason_and_message(ask):
+    status, printed = ask("x", "--regex", "(")
+    assert status == 1
+    assert printed.out == ""
+    assert "INVALID_ARGUMENT CONSTRAINT_SYNTAX: constraint.regex: at @0" in printed.err
+
+
+def test_without_a_server_the_way_to_start_one_is_told(capsys):
+    assert main(["generate", "x", "--address", "127.0.0.1:1"]) == 1
+    assert "no server answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_a_wrong_command(ask, server, tmp_path):
+    status, printed = ask("x", "--schema", f"@{tmp_path / 'none'}")
+    assert status == 2
+    assert "none" in printed.err
+    assert not server.requests
+
+
+def test_a_negative_seed_is_a_wrong_command(ask):
+    status, printed = ask("x", "--seed", "-1")
+    assert status == 2
+    assert printed.err
+
+
+def test_two_kinds_of_constraint_are_a_wrong_command(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["generate", "x", "--regex", "a", "--choice", "b"])
+    assert caught.value.code == 2
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_a_wrong_setting_of_serve_is_a_wrong_command(capsys):
+    assert main(["serve", "--port", "70000"]) == 2
+    assert "SYNTAXD_PORT" in capsys.readouterr().err
+
+
+def test_help_needs_none_of_the_heavy_libraries():
+    script = (
+        "import sys; from service.cli.main import main\n"
+        "try: main(['serve', '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'transformers', 'grpc', 'numba'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "SYNTAXD_MAX_ROWS" in done.stdout
