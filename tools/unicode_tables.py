@@ -44,10 +44,7 @@ def case_classes() -> list[str]:
 
 
 def escape(text: str) -> str:
-    return "".join(
-        char if " " < char <= "~" else f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
-        for char in text
-    )
+    return text.encode("ascii", "backslashreplace").decode().replace("\\x", "\\u00")
 
 
 def quoted(text: str) -> str:
