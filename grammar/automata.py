@@ -28,7 +28,7 @@ EMPTY = Dfa(np.zeros((1, 256), dtype=np.int32), np.full(1, -1, dtype=np.int32), 
 
 def kernel(function: F) -> F:
     """``numba.njit`` with this project's settings; the type of the function is kept."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
+    return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 
 def too_many_states(limits: Limits, what: str) -> TooComplex:
@@ -41,7 +41,7 @@ def too_many_states(limits: Limits, what: str) -> TooComplex:
 
 
 @kernel
-def distances_kernel(table: Ints, accept: Ints) -> Ints:
+def distances_kernel(table: Ints, accept: Ints) -> Ints:  # noqa: C901 - one search
     """int32[n]: fewest steps from each state to an accepting one, -1 where there is no way.
 
     Breadth-first search over the reversed edges; runs of equal targets in a row count once.
@@ -263,7 +263,7 @@ def _hash_row(row: Ints) -> int:
     for i in range(len(row)):
         h = (h ^ np.uint64(row[i])) * np.uint64(1099511628211)
         h ^= h >> np.uint64(32)
-    return np.int64(h >> np.uint64(2))
+    return int(h >> np.uint64(2))
 
 
 @kernel

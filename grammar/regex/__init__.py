@@ -1,8 +1,9 @@
 """Regular expressions: pattern text -> text automaton -> byte automaton.
 
 Code map, in reading order: ``charset`` sets of characters; ``parse`` pattern -> postfix program;
-``nfa`` program -> Thompson automaton; ``determinize`` -> least automaton over characters
-(``text``), where patterns and lengths are combined; ``spelling`` and ``utf8`` -> bytes.
+``nfa`` program -> Thompson automaton; ``look`` removes lookaheads; ``determinize`` -> least
+automaton over characters (``text``), where patterns and lengths are combined; ``spelling`` and
+``utf8`` -> bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from grammar.dfa import Dfa
 from grammar.errors import GrammarError
 from grammar.options import Limits
 from grammar.regex.determinize import determinize
+from grammar.regex.look import without_looks
 from grammar.regex.nfa import build
 from grammar.regex.parse import parse
 from grammar.regex.spelling import Spelling, json_string_dfa, spell, spell_dfa
@@ -42,14 +44,15 @@ def compile_text(
     limits = limits or Limits()
     program = parse(pattern, limits)
     try:
-        return determinize(build(program, search=search, nul=nul, limits=limits), limits)
+        nfa = build(program, before=search, after=search, nul=nul, limits=limits)
+        return determinize(without_looks(nfa, limits), limits)
     except GrammarError as error:
         if not error.location:
             error.location = "@0"
         raise
 
 
-def compile_regex(  # noqa: PLR0913 - all but the pattern have defaults
+def compile_regex(
     pattern: str,
     *,
     search: bool = False,

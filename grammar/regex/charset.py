@@ -105,7 +105,7 @@ def contains(ranges: Ranges, code: int) -> bool:
 
 @functools.cache
 def _categories() -> dict[str, Ranges]:
-    from grammar._unicode import CATEGORY_RUNS  # noqa: PLC0415 - 20 kB few patterns need
+    from grammar._unicode import CATEGORY_RUNS  # 30 kB that few patterns need
 
     found: dict[str, list[tuple[int, int]]] = {}
     at = 0
@@ -165,7 +165,7 @@ def unicode_space() -> Ranges:
 
 @functools.cache
 def _case_classes() -> dict[int, Ranges]:
-    from grammar._unicode import CASE_CLASSES  # noqa: PLC0415
+    from grammar._unicode import CASE_CLASSES
 
     classes = {}
     for members in CASE_CLASSES.split():

@@ -13,7 +13,7 @@ import numpy as np
 from grammar.automata import Ints, kernel, minimize_table, too_many_states
 from grammar.options import Limits
 from grammar.regex import charset
-from grammar.regex.nfa import ASSERT, CHARS, FINAL, SPLIT, Nfa
+from grammar.regex.nfa import ASSERT, CHARS, FINAL, LOOK, SPLIT, Nfa
 from grammar.regex.parse import EDGE, NEWLINE, OTHER, WORD
 from grammar.regex.text import TextDfa, partition
 
@@ -25,7 +25,7 @@ _KIND_FINAL = FINAL
 
 
 @kernel
-def _follow(  # noqa: PLR0913 - numba: no records
+def _follow(  # numba: no records
     kind: Ints, out1: Ints, out2: Ints, seed: int, seen: Ints, stamp: int, found: Ints, count: int,
     stack: Ints,
 ) -> int:  # fmt: skip
@@ -64,11 +64,12 @@ def _sort(items: Ints, count: int) -> None:
 
 
 @kernel
-def subset_kernel(  # noqa: C901, PLR0913 - one algorithm; numba: no records
-    kind: Ints, arg: Ints, out1: Ints, out2: Ints, start: int, sink: int, member: Ints,
-    context: Ints, max_states: int, max_pool: int,
+def subset_kernel(  # noqa: C901 - one algorithm
+    kind: Ints, arg: Ints, out1: Ints, out2: Ints, start: int, before_start: int,
+    sink: int, member: Ints, context: Ints, max_states: int, max_pool: int,
 ) -> tuple[Ints, Ints, int]:  # fmt: skip
-    """Determinise. ``member``: int32[sets, classes]; ``context``: int32[classes], 1..3.
+    """Determinise. ``member``: int32[sets, classes]; ``context``: int32[classes], 1..3;
+    ``before_start``: what stands before the text, 0..3.
 
     Returns table int32[n, classes], accept and the start; start is -1 when over a bound.
     """
@@ -105,7 +106,7 @@ def subset_kernel(  # noqa: C901, PLR0913 - one algorithm; numba: no records
                 # Enter the start state.
                 stamp += 1
                 count = _follow(kind, out1, out2, start, seen, stamp, found, 0, stack)
-                left = 0
+                left = before_start
             else:
                 right = 0 if c < 0 else context[c]
                 if done_context < 0 or (asserts and right != done_context):
@@ -211,16 +212,32 @@ def subset_kernel(  # noqa: C901, PLR0913 - one algorithm; numba: no records
     return table[:states].copy(), accept[:states].copy(), 1
 
 
-def determinize(nfa: Nfa, limits: Limits) -> TextDfa:
+def _masks(nfa: Nfa) -> set[int]:
+    return {nfa.arg[s] for s, what in enumerate(nfa.kind) if what == ASSERT}
+
+
+def contexts(nfa: Nfa) -> list[tuple[int, int]]:
+    """What may stand before a match of ``nfa`` and matters to it: (assertion mask, kind)."""
+    masks = _masks(nfa)
+    if not masks:
+        return [((1 << 16) - 1, OTHER)]
+    newline, word = _distinguishes(masks)
+    kinds = [EDGE, *[NEWLINE] * newline, *[WORD] * word]
+    row = {kind: 0b1111 << (4 * kind) for kind in range(4)}
+    others = sum(row[kind] for kind in range(4) if kind not in kinds)
+    return [*((row[kind], kind) for kind in kinds), (others, OTHER)]
+
+
+def determinize(nfa: Nfa, limits: Limits, before: int = EDGE) -> TextDfa:
     """The least text automaton of ``nfa`` (without lookaheads left in it).
 
-    Raises TooComplex (max_dfa_states).
+    ``before``: what stands before the text. Raises TooComplex (max_dfa_states).
     """
+    assert LOOK not in nfa.kind
     kind = np.array(nfa.kind, dtype=np.int32)
     arg = np.array(nfa.arg, dtype=np.int32)
-    masks = {nfa.arg[s] for s, what in enumerate(nfa.kind) if what == ASSERT}
     sets = list(nfa.sets)
-    newline, word = _distinguishes(masks)
+    newline, word = _distinguishes(_masks(nfa))
     extra = [charset.LINE_TERMINATORS] * newline + [charset.WORD] * word
     parts, signatures = partition([*sets, *extra])
     member = np.array(
@@ -238,6 +255,7 @@ def determinize(nfa: Nfa, limits: Limits) -> TextDfa:
         np.array(nfa.out1, dtype=np.int32),
         np.array(nfa.out2, dtype=np.int32),
         nfa.start,
+        before,
         nfa.sink,
         member,
         context,

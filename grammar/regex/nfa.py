@@ -6,6 +6,7 @@ A fragment is a contiguous run of states with one entry and one exit whose ``out
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from grammar.errors import TooComplex
@@ -65,30 +66,29 @@ class _Fragment:
     exit: int
 
 
-def build(program: tuple[Op, ...], *, search: bool, nul: bool, limits: Limits) -> Nfa:
+def build(
+    program: tuple[Op, ...], *, before: bool, after: bool, nul: bool, limits: Limits
+) -> Nfa:
     """The automaton of a parsed pattern.
 
-    ``search``: the pattern may match anywhere inside the text. ``nul``: whether a set with other
-    members keeps U+0000. Raises TooComplex (max_nfa_states).
+    ``before``/``after``: whether any text may stand there (both: a search). ``nul``: whether a
+    set with other members keeps U+0000. Raises TooComplex (max_nfa_states).
     """
     nfa = Nfa()
     universe = charset.ALL if nul else _without_nul(charset.ALL)
-    before = nfa.add(SPLIT)
-    if search:
-        loop = nfa.add(CHARS, nfa.set_id(universe), before)
-        nfa.out2[before] = loop
+    nfa.start = nfa.add(SPLIT)
+    if before:
+        nfa.out2[nfa.start] = nfa.add(CHARS, nfa.set_id(universe), nfa.start)
     body = _Builder(nfa, nul=nul, limits=limits).run(program)
-    nfa.out1[before] = body.entry
+    nfa.out1[nfa.start] = body.entry
     final = nfa.add(FINAL)
-    if search:
-        after = nfa.add(SPLIT, out1=final)
-        nfa.out2[after] = nfa.add(CHARS, nfa.set_id(universe), after)
-        nfa.out1[body.exit] = after
+    nfa.out1[body.exit] = final
+    if after:
+        loop = nfa.add(SPLIT, out1=final)
+        nfa.out2[loop] = nfa.add(CHARS, nfa.set_id(universe), loop)
+        nfa.out1[body.exit] = loop
         if nul or ((0, 0),) not in nfa.sets:
-            nfa.sink = after
-    else:
-        nfa.out1[body.exit] = final
-    nfa.start = before
+            nfa.sink = loop
     return nfa
 
 
@@ -111,9 +111,9 @@ class _Builder:
                 ranges = op.ranges if self.nul else _without_nul(op.ranges)
                 self.push(self.nfa.add(CHARS, self.nfa.set_id(ranges)))
             elif isinstance(op, Concat):
-                self.concat(op.count)
+                self.concat(op.operands)
             elif isinstance(op, Alternate):
-                self.alternate(op.count)
+                self.alternate(op.operands)
             elif isinstance(op, Repeat):
                 self.repeat(op.low, op.high)
             elif isinstance(op, Assertion):
@@ -139,7 +139,7 @@ class _Builder:
             return
         parts = self.stack[-count:]
         del self.stack[-count:]
-        for left, right in zip(parts, parts[1:], strict=False):
+        for left, right in itertools.pairwise(parts):
             self.nfa.out1[left.exit] = right.entry
         self.stack.append(_Fragment(parts[0].begin, parts[0].entry, parts[-1].exit))
 
@@ -200,6 +200,6 @@ class _Builder:
                 split = nfa.add(SPLIT, out1=join, out2=parts[i].entry)
                 parts[i] = _Fragment(part.begin, split, parts[i].exit)
             nfa.out1[parts[-1].exit] = join
-        for left, right in zip(parts, parts[1:], strict=False):
+        for left, right in itertools.pairwise(parts):
             nfa.out1[left.exit] = right.entry
         self.stack.append(_Fragment(part.begin, parts[0].entry, join))

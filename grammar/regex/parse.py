@@ -40,15 +40,15 @@ class Look(NamedTuple):
 
 
 class Concat(NamedTuple):
-    """The last ``count`` operands one after the other."""
+    """The last ``operands`` operands one after the other."""
 
-    count: int
+    operands: int
 
 
 class Alternate(NamedTuple):
-    """One of the last ``count`` operands."""
+    """One of the last ``operands`` operands."""
 
-    count: int
+    operands: int
 
 
 class Repeat(NamedTuple):
@@ -275,7 +275,7 @@ class _Parser:
                 flags = replace(flags, dot_all=on)
             elif char in "xuUaLnJ^":
                 self.unsupported(f"flag {char}", i)
-            elif char.isdigit() or char in "+":
+            elif char.isdigit() or char == "+":
                 self.unsupported("recursion", at)
             else:
                 self.malformed("unknown kind of group", at)
@@ -425,7 +425,7 @@ class _Parser:
             self.unsupported(f"\\p{{{name}}}", at)
         return ranges
 
-    def escaped_char(self) -> int:  # noqa: C901 - one case a letter
+    def escaped_char(self) -> int:
         """At ``\\``: the code point of a character escape; moves past it."""
         at = self.at
         char = self.pattern[at + 1 : at + 2]

@@ -22,7 +22,7 @@ from grammar.automata import (
     trim_table,
 )
 from grammar.options import Limits
-from grammar.regex.charset import ALL, LAST, Ranges
+from grammar.regex.charset import ALL, Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def partition(sets: Sequence[Ranges]) -> tuple[Partition, list[int]]:
         for low, high in ranges:
             toggles[low] = toggles.get(low, 0) ^ bit
             toggles[high + 1] = toggles.get(high + 1, 0) ^ bit
-    starts = []
-    classes = []
+    starts: list[int] = []
+    classes: list[int] = []
     number: dict[int, int] = {0: -1}
     signatures: list[int] = []
     bits = 0
@@ -101,7 +101,8 @@ class TextDfa:
         firsts[classes[::-1]] = np.arange(len(classes) - 1, -1, -1)
         used = self.table[:, firsts].any(axis=0)
         number = np.where(used, np.cumsum(used) - 1, -1)[classes].tolist()
-        starts, kinds = [], []
+        starts: list[int] = []
+        kinds: list[int] = []
         for at, kind in zip(self.parts.starts, self.parts.classes, strict=True):
             new = number[kind] if kind >= 0 else -1
             if not kinds or kinds[-1] != new:
@@ -172,7 +173,7 @@ def combine(
         index = np.searchsorted(member.parts.starts, starts, side="right") - 1
         columns.append(np.array(member.parts.classes)[index])
     number: dict[tuple[int, ...], int] = {(-1,) * len(members): -1}
-    kinds = []
+    kinds: list[int] = []
     for key in zip(*(column.tolist() for column in columns), strict=True):
         if key not in number:
             number[key] = len(number) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grammar.automata import Ints, kernel
+from grammar.automata import Ints, Longs, kernel
 
 # Levels, named by what is still to come. U: UTF-8 continuation bytes; H: hexadecimal digits of
 # \uXXXX; P: the rest of a surrogate pair, in order: 3 digits, "\", "u", "D", 3 digits.
@@ -18,8 +18,7 @@ _P1 = 9  # .. _P1 + 7
 _LEVELS = 17
 #: Code points below a node of each level.
 _SPAN = np.array(
-    [0, 1 << 6, 1 << 12, 1 << 18, 0, 0, 1 << 12, 1 << 8, 1 << 4]
-    + [1 << 18, 1 << 14, 1 << 10, 1 << 10, 1 << 10, 1 << 10, 1 << 8, 1 << 4],
+    [1 << bits for bits in (0, 6, 12, 18, 0, 0, 12, 8, 4, 18, 14, 10, 10, 10, 10, 8, 4)],
     dtype=np.int64,
 )
 #: Bytes still to come, at most: children are lower than their parents.
@@ -35,9 +34,9 @@ def _class_at(starts: Ints, classes: Ints, code: int) -> tuple[int, int]:
 
 
 @kernel
-def _node(  # noqa: PLR0913 - numba: no records
-    level: int, base: int, starts: Ints, classes: Ints, spans: Ints, shared: Ints, levels: Ints,
-    bases: Ints, owners: Ints, count: Ints,
+def _node(  # numba: no records
+    level: int, base: int, starts: Ints, classes: Ints, spans: Longs, shared: Ints, levels: Ints,
+    bases: Longs, owners: Ints, count: Longs,
 ) -> int:  # fmt: skip
     """The node for the block at ``base``: a shared one, a new one, or 0 if nothing is in it."""
     special = (
@@ -54,7 +53,7 @@ def _node(  # noqa: PLR0913 - numba: no records
     if kind == -1:
         return 0
     if kind >= 0 and shared[level, kind] != 0:
-        return shared[level, kind]
+        return int(shared[level, kind])
     new = count[0]
     count[0] += 1
     levels[new] = level
@@ -62,7 +61,7 @@ def _node(  # noqa: PLR0913 - numba: no records
     owners[new] = kind if kind >= 0 else -1
     if kind >= 0:
         shared[level, kind] = new
-    return new
+    return int(new)
 
 
 @kernel
@@ -71,9 +70,9 @@ def _hex_byte(digit: int, upper: bool) -> int:
 
 
 @kernel
-def code_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one walk over the levels
-    starts: Ints, classes: Ints, hex_starts: Ints, hex_classes: Ints, short: Ints, num_classes: int,
-    any_case: bool, spans: Ints, heights: Ints,
+def code_kernel(  # noqa: C901 - one walk over the levels
+    starts: Ints, classes: Ints, hex_starts: Ints, hex_classes: Ints, short: Ints,
+    num_classes: int, any_case: bool, spans: Longs, heights: Ints,
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """The trie of all codes; node 1 is the root.
 
@@ -116,7 +115,7 @@ def code_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one walk over the le
         elif level == _U1:
             for b in range(64):
                 row[0x80 + b] = -1 - _class_at(starts, classes, base + b)[0]
-        elif level == _U2 or level == _U3:
+        elif level in (_U2, _U3):
             step = 6 if level == _U2 else 12
             for b in range(64):
                 at = base + (b << step)
@@ -193,7 +192,7 @@ def code_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one walk over the le
 
 
 @kernel
-def expand_kernel(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one algorithm
+def expand_kernel(  # noqa: C901 - one algorithm
     rows: Ints, levels: Ints, owners: Ints, order: Ints, text: Ints, max_states: int
 ) -> Ints:
     """int32[states, 256]: the text automaton ``text`` with each character spelled by the trie.
