@@ -1,0 +1,122 @@
+"""Start, health, stop, and what happens when either process dies. Each test has its own server."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+
+from service.rpc.pb.v1 import generation_pb2_grpc
+from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice
+from tools.local_server import LocalServer
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+@pytest.fixture
+def own(default_model, tmp_path):
+    """A server that a test may break; its log is ``own.log``."""
+    with LocalServer("--model", str(default_model), log=tmp_path / "log") as server:
+        server.log = tmp_path / "log"
+        yield server
+
+
+@pytest.fixture
+def own_stub(own):
+    with grpc.insecure_channel(own.address) as channel:
+        yield generation_pb2_grpc.GenerationServiceStub(channel)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that this one started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs (a dead one that nobody waited for does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pids: list[int], seconds: float = 10) -> bool:
+    until = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not any(map(alive, pids))
+
+
+def engine_of(server: LocalServer) -> int:
+    """The largest child: the one that holds the model."""
+
+    def resident(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+
+    return max(children(server.process.pid), key=resident)
+
+
+def test_health_has_the_server_each_service_and_the_model(channel, server):
+    health = health_pb2_grpc.HealthStub(channel)
+    for name in (
+        "",
+        "syntaxd.v1.GenerationService",
+        "syntaxd.v1.ModelService",
+        server.model,
+    ):
+        asked = health_pb2.HealthCheckRequest(service=name)
+        assert health.Check(asked, timeout=TIMEOUT).status == SERVING
+    with pytest.raises(grpc.RpcError) as caught:
+        health.Check(health_pb2.HealthCheckRequest(service="gpt"), timeout=TIMEOUT)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_reflection_lists_the_services(channel):
+    services = ProtoReflectionDescriptorDatabase(channel).get_services()
+    assert {"syntaxd.v1.GenerationService", "syntaxd.v1.ModelService"} <= set(services)
+
+
+def test_a_port_in_use_is_said_before_the_model_is_loaded(server, default_model, tmp_path):
+    port = server.address.rpartition(":")[2]
+    second = LocalServer("--model", str(default_model), "--port", port, log=tmp_path / "log")
+    with pytest.raises(RuntimeError, match="status 1"):
+        second.__enter__()
+    assert f"cannot listen on 127.0.0.1:{port}" in (tmp_path / "log").read_text()
+
+
+def test_told_to_stop_it_lets_running_calls_end(own, own_stub):
+    call = own_stub.GenerateStream(ask(constraint=LONG), timeout=TIMEOUT)
+    while next(call).WhichOneof("event") != "delta":
+        pass
+    engine = children(own.process.pid)
+    own.process.terminate()
+    assert [event.WhichOneof("event") for event in call][-1] == "summary"
+    assert own.process.wait(30) == 0
+    assert gone(engine)
+
+
+def test_when_the_engine_dies_the_call_fails_and_the_server_ends_saying_so(own, own_stub):
+    call = own_stub.GenerateStream(ask(constraint=LONG), timeout=TIMEOUT)
+    while next(call).WhichOneof("event") != "delta":
+        pass
+    os.kill(engine_of(own), signal.SIGKILL)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(call)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert own.process.wait(30) == 1
+    assert "engine process ended" in own.log.read_text()
+
+
+def test_when_the_front_dies_the_engine_ends(own, own_stub):
+    own_stub.Generate(ask(constraint=choice("yes")), timeout=TIMEOUT)
+    engine = children(own.process.pid)
+    assert engine
+    own.process.kill()
+    assert gone(engine)
