@@ -20,6 +20,7 @@ DISTRIBUTIONS = {
     "google.protobuf": "protobuf",
     "google.rpc": "googleapis-common-protos",
     "typing_extensions": "typing-extensions",
+    "huggingface_hub": "huggingface-hub",
 }
 
 
