@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from grammar.dfa import Dfa
 from grammar.errors import GrammarError
-from service.engine.types import Chunk, Constraint, GenerationRequest, ModelInfo
+from service.engine.types import Chunk, Constraint, FinishReason, GenerationRequest, ModelInfo
 from service.errors import Busy, Code, InvalidRequest, ServiceError, Unavailable
 from service.rpc import refusals
 from service.rpc.describe import with_description
@@ -184,6 +184,8 @@ class Front:
         async for chunk in self._engine.submit(accepted.request, accepted.lexemes):
             if chunk.finish and chunk.finish.error:
                 raise refusals.from_failure(chunk.finish.error)
+            if chunk.finish and chunk.finish.reason is FinishReason.CANCELLED:
+                raise ServiceError(Code.CANCELLED, "CANCELLED", "the request was cancelled")
             yield chunk
 
     async def _prompt_ids(self, draft: Draft) -> tuple[int, ...]:
