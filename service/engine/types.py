@@ -17,7 +17,7 @@ class FinishReason(enum.Enum):
     STOP = "stop"  # EOS, a stop string, or the constraint can only stop
     LENGTH = "length"  # max_tokens used up (complete may still be true: the budget steered)
     CANCELLED = "cancelled"
-    ERROR = "error"  # a broken invariant of ours: answered INTERNAL
+    ERROR = "error"  # refused, deadline passed, or a fault of ours: ``Finish.error`` says which
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stopping(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None  # None: whatever context and KV allow
-    min_tokens: int = 0  # never overrides a finished constraint
+    min_tokens: int = 0  # no EOS or stop string before; never overrides a finished constraint
     stop: tuple[str, ...] = ()
     include_stop_in_output: bool = False
 
@@ -131,3 +131,33 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""  # whole UTF-8 characters, never cumulative
     tokens: tuple[Token, ...] = ()  # those accepted in this step (text may lag behind)
     finish: Finish | None = None
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine process is started with."""
+
+    model: str  # folder, or id on the hub
+    name: str = ""  # what requests call it; "": the last part of ``model``
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on CUDA, else float32
+    threads: int = 0  # CPU threads of the model; 0: one a core
+    max_rows: int = 8  # requests decoded together
+    max_queue: int = 64  # requests waiting beyond those
+    max_context: int = 0  # prompt plus output, in tokens; 0: the model's
+    kv_bytes: int = 1 << 30  # KV pool; less is taken when max_rows full contexts need less
+    step_tokens: int = 512  # positions computed in one step: bounds how long others wait
+    reproducible: bool = False  # decision 14
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The loaded model, as the front needs to know it."""
+
+    name: str
+    vocab_size: int  # token ids that mean something: 0 .. vocab_size - 1
+    logit_size: int  # width of the logits, padding included
+    max_context_tokens: int
+    max_request_tokens: int  # what the KV pool holds for one request; never above the context
+    eos_token_ids: tuple[int, ...]
+    dtype: str
+    device: str
+    default_sampling: Sampling = Sampling()

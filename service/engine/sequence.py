@@ -1,0 +1,202 @@
+"""One request's state while the decoder works on it.
+
+Where its tokens are, while a forced run waits to be fed (P prompt, O output, F forced):
+
+    token_ids      P P P P P P O F F
+    num_computed   |--- 6 ----|          keys and values are in the cache
+    pending                    |-----|   fed by the next step
+    num_output                 |-----|   3 tokens of the budget are used
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence as Seq
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from service.engine.sampling import TokenCounts, has_penalty
+from service.engine.text import Detokenizer, Judge, Prefixed, StopHit, StopStrings
+from service.engine.types import Chunk, Finish, GenerationRequest, Timing, Token, Usage
+
+
+class Matcher(Prefixed, Protocol):
+    """What the decoder uses of a ``grammar`` matcher."""
+
+    steered: bool
+
+    @property
+    def is_finished(self) -> bool: ...
+
+    @property
+    def min_tokens(self) -> int: ...
+
+    def fill_mask(self, row: npt.NDArray[np.uint32], budget: int | None = None) -> None: ...
+
+    def fill_penalizable(self, row: npt.NDArray[np.uint32]) -> None: ...
+
+    def advance(self, token_id: int) -> bool: ...
+
+    def forced_tokens(self, budget: int | None = None) -> list[int]: ...
+
+
+class Grammar(Protocol):
+    """What the decoder uses of a compiled constraint."""
+
+    def matcher(self) -> Matcher: ...
+
+
+class State(enum.Enum):
+    """WAITING -> RUNNING -> FINISHED; RUNNING -> WAITING when preempted; WAITING -> FINISHED."""
+
+    WAITING = enum.auto()
+    RUNNING = enum.auto()
+    FINISHED = enum.auto()
+
+
+MOVES = {
+    State.WAITING: {State.RUNNING, State.FINISHED},
+    State.RUNNING: {State.WAITING, State.FINISHED},
+    State.FINISHED: set[State](),
+}
+
+
+class Sequence:
+    """One accepted request. Times are seconds on the decoder's clock."""
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        grammar: Grammar | None,
+        *,
+        max_output: int,
+        arrived: float,
+        compile_us: int = 0,
+    ) -> None:
+        self.request = request
+        self.max_output = max_output  # R of decision 8
+        self.token_ids = list(request.prompt_ids)
+        self.num_prompt = len(request.prompt_ids)
+        self.num_computed = 0
+        self.num_forced = 0
+        self.num_steered = 0
+        self.matcher = grammar.matcher() if grammar else None
+        self.counts: TokenCounts | None = None
+        if has_penalty(request.sampling):
+            penalized = request.prompt_ids if request.sampling.penalize_prompt else ()
+            self.counts = TokenCounts(penalized)
+        self.state = State.WAITING
+        self.kv_row = -1  # only while RUNNING
+        self.arrived = arrived
+        self.compile_us = compile_us
+        self.admitted: float | None = None
+        self.first_token: float | None = None
+        self.mask_seconds = 0.0
+        self._detokenizer = Detokenizer()
+        self._stops = self._make_stops(grammar)
+        self._new_text: list[str] = []
+        self._new_tokens: list[Token] = []
+
+    @property
+    def num_output(self) -> int:
+        """Tokens of the answer so far; EOS is never one (decision 7)."""
+        return len(self.token_ids) - self.num_prompt
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that the budget still allows."""
+        return self.max_output - self.num_output
+
+    @property
+    def num_pending(self) -> int:
+        """Tokens that are not in the cache yet."""
+        return len(self.token_ids) - self.num_computed
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Whether part of the prompt is still to be computed (or, preempted, computed again)."""
+        return self.num_computed < self.num_prompt
+
+    def pending(self, num_tokens: int) -> Seq[int]:
+        """The next tokens to feed."""
+        return self.token_ids[self.num_computed : self.num_computed + num_tokens]
+
+    def move(self, state: State) -> None:
+        """To another state, along ``MOVES``."""
+        assert state in MOVES[self.state], f"{self.state} -> {state}"
+        self.state = state
+
+    def append(self, token_id: int, *, forced: bool) -> None:
+        """One more token of the answer."""
+        self.token_ids.append(token_id)
+        self.num_forced += forced
+        if self.counts is not None:
+            self.counts.add(token_id)
+        self._new_tokens.append(Token(token_id, forced))
+
+    def push_text(self, data: bytes) -> StopHit | None:
+        """The bytes of the appended token. A stop string that ends the answer, with its verdict."""
+        text = self._detokenizer.push(data)
+        if self._stops is None:
+            self._new_text.append(text)
+            return None
+        may_stop = self.num_output >= self.request.stopping.min_tokens
+        given, hit = self._stops.push(text, may_stop=may_stop)
+        self._new_text.append(given)
+        return hit
+
+    def flush_text(self) -> None:
+        """Gives out what was held back for a stop string that did not come."""
+        if self._stops is not None:
+            self._new_text.append(self._stops.flush())
+
+    def take_chunk(self, finish: Finish | None = None) -> Chunk | None:
+        """What is new since the last call; None if nothing is."""
+        if not (self._new_tokens or finish):
+            return None
+        chunk = Chunk(
+            request_id=self.request.request_id,
+            text="".join(self._new_text),
+            tokens=tuple(self._new_tokens),
+            finish=finish,
+        )
+        self._new_text.clear()
+        self._new_tokens.clear()
+        return chunk
+
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return Usage(
+            prompt_tokens=self.num_prompt,
+            completion_tokens=self.num_output,
+            forced_tokens=self.num_forced,
+        )
+
+    def timing(self, now: float) -> Timing:
+        """Times so far; a phase that did not begin counts as lasting until ``now``."""
+        admitted = now if self.admitted is None else self.admitted
+        first = now if self.first_token is None else self.first_token
+        return Timing(
+            queue_us=_us(admitted - self.arrived),
+            compile_us=self.compile_us,
+            time_to_first_token_us=_us(first - self.arrived),
+            decode_us=_us(now - first),
+            mask_us=_us(self.mask_seconds),
+        )
+
+    def _make_stops(self, grammar: Grammar | None) -> StopStrings | None:
+        stopping = self.request.stopping
+        if not stopping.stop:
+            return None
+        return StopStrings(
+            stopping.stop,
+            include=stopping.include_stop_in_output,
+            judge=Judge(grammar.matcher) if grammar else None,
+            only_accepted=self.request.guaranteed,
+        )
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
