@@ -102,7 +102,7 @@ def model_config(fields: Fields, tied: bool) -> LlamaConfig:
 
 def generation_config(fields: Fields) -> GenerationConfig:
     """Special tokens, and sampling as the model's card recommends it."""
-    return GenerationConfig(
+    return GenerationConfig(  # type: ignore[no-untyped-call]
         bos_token_id=fields["tokenizer.ggml.bos_token_id"],
         eos_token_id=fields["tokenizer.ggml.eos_token_id"],
         pad_token_id=fields["tokenizer.ggml.padding_token_id"],
@@ -125,7 +125,7 @@ def tokenizer(fields: Fields) -> PreTrainedTokenizerFast:
     kinds = fields["tokenizer.ggml.token_type"]
     control = [text for text, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL]
     bpe.add_special_tokens([AddedToken(text, normalized=False) for text in control])
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=bpe,
         bos_token=tokens[fields["tokenizer.ggml.bos_token_id"]],
         eos_token=tokens[fields["tokenizer.ggml.eos_token_id"]],
@@ -153,6 +153,7 @@ def to_bfloat16(tensor: gguf.ReaderTensor, config: LlamaConfig) -> torch.Tensor:
     if tensor.name.endswith("attn_q.weight"):
         values = halves_from_pairs(values, config.num_attention_heads)
     elif tensor.name.endswith("attn_k.weight"):
+        assert config.num_key_value_heads is not None
         values = halves_from_pairs(values, config.num_key_value_heads)
     # A copy: the reader's arrays are views of a read-only file.
     return torch.from_numpy(np.array(values)).to(torch.bfloat16)
