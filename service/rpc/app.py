@@ -1,6 +1,6 @@
 """The front process: starts the engine process, serves, and ends with it.
 
-    bind the port -> start the engine (loads the model) -> serve -> SIGTERM or SIGINT:
+    bind the port -> start the engine (it loads the model) -> serve -> SIGTERM or SIGINT:
     health NOT_SERVING, refuse new requests, let running ones end -> close the engine
 
 If the engine process ends by itself, so does this one: with status 1 and the reason.
@@ -9,37 +9,53 @@ If the engine process ends by itself, so does this one: with status 1 and the re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 from grammar.options import Limits
 from service.config import Config
-from service.engine.engine import EngineClient
+from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
-from service.engine.tokenizer import Tokenizer
-from service.engine.types import EngineSettings
+from service.engine.tokenizer import Tokenizer, TokenizerError
+from service.engine.types import EngineSettings, ModelInfo
 from service.rpc import server as grpc_server
 from service.rpc.convert import answer
 from service.rpc.front import Front
 from service.rpc.servicer import GenerationServicer, ModelServicer
 
+ENGINE_GONE_SECONDS = 1.0  # calls get their UNAVAILABLE in this time; nothing else can come
+
+_Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The server cannot start; the message says why."""
 
 
 async def serve(config: Config, folder: Path) -> int:
     """Serves the model in ``folder`` until told to stop; returns the process's exit status.
 
-    Prints one line, ``serving NAME on HOST:PORT``, once requests are accepted. Raises
-    PortInUseError, and whatever the engine raises if it cannot start.
+    Prints one line, ``serving NAME on HOST:PORT``, once requests are accepted. Raises StartError.
     """
-    server = grpc_server.bind(config.host, config.port, config.max_message_bytes)
     stop = _stop_signal()
-    engine = EngineClient(_settings(config, folder))
-    try:
-        model = await engine.start()
-        tokenizer = await asyncio.to_thread(Tokenizer.load, folder)
+    async with contextlib.AsyncExitStack() as cleanup:
+        try:
+            server = grpc_server.bind(config.host, config.port, config.max_message_bytes)
+            engine = EngineClient(_settings(config, folder))
+            cleanup.push_async_callback(engine.close)
+            started = await _unless(stop, _start(engine, folder))
+        except (grpc_server.PortInUseError, EngineStartError, TokenizerError) as error:
+            raise StartError(str(error)) from error
+        if started is None:
+            return 0
+        model, tokenizer = started
         compiler = Grammars(tokenizer.vocabulary(), timeout_s=config.compile_timeout_ms / 1_000)
+        cleanup.callback(compiler.close)
         front = Front(
             model=model,
             engine=engine,
@@ -47,17 +63,24 @@ async def serve(config: Config, folder: Path) -> int:
             compiler=compiler,
             capacity=config.max_rows + config.max_queue,
         )
-        grpc_server.register(
-            server,
-            GenerationServicer(front),
-            ModelServicer(front, answer.model(model, Limits(), config.compile_timeout_ms)),
-        )
+        described = answer.model(model, Limits(), config.compile_timeout_ms)
+        grpc_server.register(server, GenerationServicer(front), ModelServicer(front, described))
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
         return await _until_stopped(config, server, front, engine, stop)
-    finally:
-        await engine.close()
+
+
+async def _start(engine: EngineClient, folder: Path) -> tuple[ModelInfo, Tokenizer]:
+    """The engine's model, and the tokenizer with its vocabulary built meanwhile."""
+
+    def load_tokenizer() -> Tokenizer:
+        tokenizer = Tokenizer.load(folder)
+        tokenizer.vocabulary()
+        return tokenizer
+
+    model, tokenizer = await asyncio.gather(engine.start(), asyncio.to_thread(load_tokenizer))
+    return model, tokenizer
 
 
 def _settings(config: Config, folder: Path) -> EngineSettings:
@@ -77,17 +100,25 @@ def _settings(config: Config, folder: Path) -> EngineSettings:
     )
 
 
-class StartError(Exception):
-    """The server cannot start; the message says why."""
-
-
 def _stop_signal() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT."""
+    """Set by SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop
+
+
+async def _unless(stop: asyncio.Event, work: Awaitable[_Result]) -> _Result | None:
+    """The work's result, or None if told to stop before."""
+    working = asyncio.ensure_future(work)
+    told = asyncio.create_task(stop.wait())
+    await asyncio.wait((working, told), return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if working.done():
+        return working.result()
+    working.cancel()
+    return None
 
 
 async def _until_stopped(
@@ -97,17 +128,13 @@ async def _until_stopped(
     engine: EngineClient,
     stop: asyncio.Event,
 ) -> int:
-    """Waits for a signal or the engine's end, whichever is first."""
-    died = asyncio.ensure_future(engine.died)
-    told = asyncio.create_task(stop.wait())
-    await asyncio.wait((died, told), return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
+    """Serves until a signal or the engine's end, whichever is first; returns the exit status."""
+    reason = await _unless(stop, engine.died)
     front.drain()
-    if died.done():
-        _log.error("the engine process ended: %s", died.result())
-        await grpc_server.drain(server, 1.0)
+    if reason is not None:
+        _log.error("the engine process ended: %s", reason)
+        await grpc_server.drain(server, ENGINE_GONE_SECONDS)
         return 1
-    died.cancel()
     _log.info("stopping; %d requests may go on", front.num_requests)
     await grpc_server.drain(server, config.drain_seconds)
     return 0
