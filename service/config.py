@@ -31,7 +31,7 @@ class Config:
 
     host: str = _setting("127.0.0.1", "address to listen on; no TLS, no accounts: keep it local")
     port: int = _setting(50051, "port to listen on; 0 picks a free one and prints it")
-    model: str = _setting("default", "folder of a transformers model, or 'default'")
+    model: str = _setting("default", "'default', a folder, or organisation/name on the hub")
     model_name: str = _setting("", "name that requests use; empty: the folder's name")
     device: Literal["auto", "cpu", "cuda"] = _setting(
         "auto", "where the model runs; auto: CUDA if there is one", choices=("auto", "cpu", "cuda")

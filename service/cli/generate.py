@@ -21,29 +21,39 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument("prompt", nargs="?", help="the prompt (default: standard input)")
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--schema", metavar="JSON|@FILE", help="it matches this JSON Schema")
-    kinds.add_argument("--regex", metavar="REGEX|@FILE", help="it matches this regex")
+    kinds.add_argument("--schema", metavar="JSON|@FILE", help="what the answer must match")
+    kinds.add_argument("--regex", metavar="REGEX|@FILE", help="what the answer must match")
     kinds.add_argument(
         "--choice",
         metavar="TEXT|@FILE",
         action="append",
-        help="it is one of these (repeat it; a file has one on each line)",
+        help="what the answer may be (repeat it; a file has one on each line)",
     )
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
     parser.add_argument(
         "--raw", action="store_true", help="the prompt as it stands, without the chat template"
     )
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="(default: what fits)")
-    parser.add_argument("--temperature", type=float, metavar="T", help="(default: the model's)")
-    parser.add_argument("--seed", type=int, metavar="N", help="(default: drawn)")
     parser.add_argument(
-        "--timeout", type=float, default=300.0, metavar="SECONDS", help="(default: %(default)g)"
+        "--max-tokens", type=int, metavar="N", help="longest answer (default: what fits)"
+    )
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="0 is greedy (default: the model's)"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="same seed, same answer (default: drawn)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="give up after (default: %(default)g)",
     )
     parser.add_argument(
         "--address",
         default=os.environ.get("SYNTAXD_ADDRESS", DEFAULT_ADDRESS),
         metavar="HOST:PORT",
-        help=f"or SYNTAXD_ADDRESS (default: {DEFAULT_ADDRESS})",
+        help=f"the server; or SYNTAXD_ADDRESS (default: {DEFAULT_ADDRESS})",
     )
     parser.set_defaults(command=run)
 
