@@ -176,10 +176,15 @@ class Decoder:
         if request.request_id in self._live:
             return _failure("ALREADY_EXISTS", "REQUEST_ID_IN_USE", "the request id is in use")
         if not sequence.num_prompt:
-            return _failure("INVALID_ARGUMENT", "INVALID_FIELD", "the prompt has no token", "input")
+            return _failure(
+                "INVALID_ARGUMENT", "INVALID_FIELD", "the prompt has no token", "input"
+            )
         if max(request.prompt_ids) >= self._model.logit_size or min(request.prompt_ids) < 0:
             return _failure(
-                "INVALID_ARGUMENT", "INVALID_FIELD", "a token id is outside the vocabulary", "input"
+                "INVALID_ARGUMENT",
+                "INVALID_FIELD",
+                "a token id is outside the vocabulary",
+                "input",
             )
         if room < max(needed, 1):
             return _failure(
@@ -248,7 +253,9 @@ class Decoder:
             sequence.mask_seconds += self.times.mask / len(sampling)
         sampled = sample(logits, masks, [self._sampling_row(i, s) for i, s in enumerate(sampling)])
         at = self._lap("sample", at)
-        for sequence, token, ok in zip(sampling, sampled.token_ids.tolist(), sampled.ok, strict=True):
+        for sequence, token, ok in zip(
+            sampling, sampled.token_ids.tolist(), sampled.ok, strict=True
+        ):
             if ok:
                 self._guarded(sequence, self._accept_sampled, token)
             else:
@@ -354,9 +361,7 @@ class Decoder:
         detail = StopDetail(steered_tokens=sequence.num_steered or None)
         self._finish(sequence, FinishReason.LENGTH, complete=complete, detail=detail)
 
-    def _guarded(
-        self, sequence: Sequence, work: Callable[..., None], *arguments: int
-    ) -> None:
+    def _guarded(self, sequence: Sequence, work: Callable[..., None], *arguments: int) -> None:
         """A fault in one row's work ends that request only."""
         try:
             work(sequence, *arguments)

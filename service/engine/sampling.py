@@ -106,9 +106,9 @@ def sample(logits: torch.Tensor, masks: _Words | None, rows: Sequence[SamplingRo
     return Sampled(answer[0], answer[1].astype(np.bool_))
 
 
-def uniforms(seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]) -> npt.NDArray[
-    np.float64
-]:
+def uniforms(
+    seeds: npt.NDArray[np.uint64], positions: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.float64]:
     """One number in [0, 1) for each (seed, position): two rounds of SplitMix64's finaliser.
 
     Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators".
@@ -224,7 +224,9 @@ def _top_p_floor(
         enough = reached[:, -1] | (num_candidates == size)
         # With every token a candidate, rounding may still miss a top_p close to 1: keep all.
         first = torch.where(
-            reached.any(dim=1), reached.int().argmax(dim=1), torch.full_like(enough, num_candidates - 1, dtype=torch.long)
+            reached.any(dim=1),
+            reached.int().argmax(dim=1),
+            torch.full_like(enough, num_candidates - 1, dtype=torch.long),
         )
         found = values.gather(1, first[:, None])
         decided = enough.tolist()

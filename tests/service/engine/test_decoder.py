@@ -22,7 +22,11 @@ def test_without_a_constraint_it_says_what_the_model_says_until_eos():
 
 def test_at_max_tokens_an_unconstrained_answer_is_cut_and_says_so():
     got = generate(fakes.replies({"a>": "hello"}), make_request("a", max_tokens=3))
-    assert (got.text, got.finish.reason, got.finish.complete) == ("hel", FinishReason.LENGTH, False)
+    assert (got.text, got.finish.reason, got.finish.complete) == (
+        "hel",
+        FinishReason.LENGTH,
+        False,
+    )
 
 
 def test_a_token_budget_equal_to_the_answer_is_enough_because_eos_is_not_counted():
@@ -130,7 +134,9 @@ def test_min_tokens_keeps_a_constraint_going_where_it_can():
 
 class TestStopStrings:
     def test_ends_the_text_before_it(self):
-        got = generate(fakes.replies({"a>": "one two END three"}), make_request("a", stop=("END",)))
+        got = generate(
+            fakes.replies({"a>": "one two END three"}), make_request("a", stop=("END",))
+        )
         assert (got.text, got.finish.detail.stop_string) == ("one two ", "END")
         assert got.finish.complete
 
@@ -159,7 +165,11 @@ class TestStopStrings:
     def test_best_effort_stops_anyway(self):
         request = make_request("x", stop=(",",), guaranteed=False)
         got = generate(fakes.replies({"x>": "a,b"}), request, [b"a,b", b"b,a"])
-        assert (got.text, got.finish.reason, got.finish.complete) == ("a", FinishReason.STOP, False)
+        assert (got.text, got.finish.reason, got.finish.complete) == (
+            "a",
+            FinishReason.STOP,
+            False,
+        )
 
     def test_an_ending_that_only_looked_like_one_is_given_out_in_the_end(self):
         got = generate(fakes.replies({"a>": "it is EN"}), make_request("a", stop=("END",)))
@@ -293,7 +303,9 @@ def test_seeded_answers_do_not_depend_on_who_shares_the_batch():
     decoder = make_decoder(fakes.FakeModel(fakes.noise))
     for seed, name in enumerate("xayz"):
         other = Sampling(temperature=1.0, top_k=5, seed=seed)
-        decoder.submit(request if name == "a" else make_request(name, sampling=other, max_tokens=40))
+        decoder.submit(
+            request if name == "a" else make_request(name, sampling=other, max_tokens=40)
+        )
     assert answer(run(decoder)["a"]).text == alone.text
 
 

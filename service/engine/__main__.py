@@ -1,0 +1,28 @@
+"""``python -m service.engine FD``: the engine process; its socket is the open file FD."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+
+from service.engine.process import serve
+
+
+def main() -> int:
+    """Serves the front on the inherited socket."""
+    if len(sys.argv) != 2 or not sys.argv[1].isdigit():  # noqa: PLR2004 - program and argument
+        sys.stderr.write("the engine process is started by 'syntaxd serve', not by hand\n")
+        return 2
+    # Ctrl-C in a terminal reaches both processes; the front decides when this one ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s engine %(name)s: %(message)s"
+    )
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        return serve(connection)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
