@@ -8,8 +8,10 @@ what to hide) and is built once a step.
     flat       t0                           t1 t2 t3                      t4
     reads      r0[0..7]                     r1[0..4] r1[0..5] r1[0..6]    r2[0..2]
 
-Rows that feed one token go through one padded call together; a longer row goes alone, at its own
-length. In reproducible mode every row goes alone, so that padding cannot change its rounding.
+Long rows (prompts) go alone, at their own length. The tokens of short rows go together: on a CPU
+through a kernel that reads the blocks in place (``cpu_attention``), elsewhere rows of one token
+through one padded call. In reproducible mode nothing is padded, so that who shares the step cannot
+change the rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from service.engine.cpu_attention import paged_attention
 from service.engine.kv_cache import BLOCK, KVCache
+
+# From this many new tokens on, a row's attention is worth a matrix product of its own.
+_LONG = 32
 
 
 class Span(NamedTuple):
@@ -46,28 +52,41 @@ class _Group(NamedTuple):
     mask: torch.Tensor | None
 
 
+class _Short(NamedTuple):
+    """Tokens for the CPU kernel: their flat indices (None: all), cache rows and lengths."""
+
+    tokens: torch.Tensor | None
+    rows: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+
+
 class Plan:
     """What the layers of one step share. ``positions``: int64[tokens], on the device."""
 
     def __init__(self, spans: Sequence[Span], kv: KVCache, *, row_by_row: bool) -> None:
         self.kv = kv
         self.device = kv.keys[0].device
-        positions = np.concatenate(
-            [np.arange(s.position, s.position + s.num_tokens) for s in spans]
-        )
-        rows = np.repeat([s.kv_row for s in spans], [s.num_tokens for s in spans])
+        counts = np.array([s.num_tokens for s in spans])
+        starts = np.cumsum(counts) - counts
+        rows = np.repeat([s.kv_row for s in spans], counts)
+        positions = np.arange(len(rows)) + np.repeat([s.position for s in spans] - starts, counts)
         self.positions = self._upload(positions)
         self._write = self._upload(_slots(kv, rows, positions))
-        starts = np.cumsum([0, *(s.num_tokens for s in spans)])
-        together: list[tuple[Span, int]] = []
+        by_kernel = kv.keys[0].device.type == "cpu" and kv.keys[0].dtype == torch.float32
+        short: list[tuple[Span, int]] = []
         self._groups: list[_Group] = []
-        for span, start in zip(spans, starts.tolist(), strict=False):
-            if span.num_tokens == 1 and not row_by_row:
-                together.append((span, start))
+        for span, start in zip(spans, starts.tolist(), strict=True):
+            if span.num_tokens < _LONG if by_kernel else span.num_tokens == 1 and not row_by_row:
+                short.append((span, start))
             else:
                 self._groups.append(self._group([(span, start)]))
-        if together:
-            self._groups.append(self._group(together))
+        self._short: _Short | None = None
+        if short and by_kernel:
+            is_short = np.repeat(counts < _LONG, counts)
+            tokens = self._upload(np.flatnonzero(is_short)) if self._groups else None
+            self._short = _Short(tokens, rows[is_short], positions[is_short] + 1)
+        elif short:
+            self._groups.append(self._group(short))
 
     def attend(
         self,
@@ -82,14 +101,39 @@ class Plan:
         ``query`` [tokens, heads, key_dim]; ``key``, ``value`` [tokens, kv_heads, dim]; gives
         [tokens, heads, value_dim].
         """
-        keys, values = self.kv.keys[layer].flatten(0, 1), self.kv.values[layer].flatten(0, 1)
-        keys[self._write] = key
-        values[self._write] = value
+        cache_k, cache_v = self.kv.keys[layer], self.kv.values[layer]
+        keys, values = cache_k.flatten(0, 1), cache_v.flatten(0, 1)
+        keys[self._write] = key.to(keys.dtype)
+        values[self._write] = value.to(values.dtype)
+        wide = query.to(keys.dtype)
+        if self._short is not None and self._short.tokens is None:
+            return self._attend_short(self._short, wide, layer, scale).to(query.dtype)
         if len(self._groups) == 1 and self._groups[0].tokens.numel() == len(query):
-            return _attend_group(self._groups[0], query, keys, values, scale)
+            return _attend_group(self._groups[0], wide, keys, values, scale).to(query.dtype)
         out = query.new_empty((*query.shape[:-1], values.shape[-1]))
+        if self._short is not None:
+            tokens = self._short.tokens
+            out[tokens] = self._attend_short(self._short, wide[tokens], layer, scale).to(out.dtype)
         for group in self._groups:
-            out[group.tokens] = _attend_group(group, query[group.tokens], keys, values, scale)
+            attended = _attend_group(group, wide[group.tokens], keys, values, scale)
+            out[group.tokens] = attended.to(out.dtype)
+        return out
+
+    def _attend_short(
+        self, short: _Short, query: torch.Tensor, layer: int, scale: float
+    ) -> torch.Tensor:
+        values = self.kv.values[layer]
+        out = query.new_empty((*query.shape[:-1], values.shape[-1]))
+        paged_attention(
+            query.contiguous().numpy(),
+            self.kv.keys[layer].numpy(),
+            values.numpy(),
+            self.kv.tables,
+            short.rows,
+            short.lengths,
+            scale,
+            out.numpy(),
+        )
         return out
 
     def _group(self, members: list[tuple[Span, int]]) -> _Group:

@@ -13,24 +13,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.functional import linear, silu
+from torch.nn.functional import silu
 
 from service.engine.attention import Plan, Span
 from service.engine.kv_cache import KVCache, LayerShape
+from service.engine.linear import Linear
 from service.engine.model import Row, wanted
-
-_Bias = torch.Tensor | None
 
 
 class _Layer(NamedTuple):
     norm_in: torch.Tensor  # [hidden]
-    qkv: torch.Tensor  # [(heads + 2 * kv_heads) * head_dim, hidden]
-    qkv_bias: _Bias
-    out: torch.Tensor  # [hidden, heads * head_dim]
-    out_bias: _Bias
+    qkv: Linear  # [(heads + 2 * kv_heads) * head_dim, hidden]
+    out: Linear  # [hidden, heads * head_dim]
     norm_mlp: torch.Tensor  # [hidden]
-    gate_up: torch.Tensor  # [2 * intermediate, hidden]
-    down: torch.Tensor  # [hidden, intermediate]
+    gate_up: Linear  # [2 * intermediate, hidden]
+    down: Linear  # [hidden, intermediate]
 
 
 def can_run(config: Any) -> bool:
@@ -56,12 +53,12 @@ class LlamaModel:
         self._eps = config.rms_norm_eps
         self._embed = causal_lm.model.embed_tokens.weight.detach()
         self._norm_out = causal_lm.model.norm.weight.detach()
-        self._lm_head = causal_lm.lm_head.weight.detach()
+        self._lm_head = Linear(causal_lm.lm_head.weight.detach())
         self._layers = [_stack(layer) for layer in causal_lm.model.layers]
         self.layers = [LayerShape(self._kv_heads, self._head_dim, self._head_dim)] * len(
             self._layers
         )
-        self.logit_size = len(self._lm_head)
+        self.logit_size = config.vocab_size
         self.max_context = config.max_position_embeddings
         self.dtype = self._embed.dtype
         self.device = self._embed.device
@@ -87,7 +84,7 @@ class LlamaModel:
         picked = wanted(rows)
         if len(picked) < len(flat):
             hidden = hidden[torch.tensor(picked, dtype=torch.long, device=self.device)]
-        return linear(_rms_norm(hidden, self._norm_out, self._eps), self._lm_head).float()
+        return self._lm_head(_rms_norm(hidden, self._norm_out, self._eps)).float()
 
     def _attention(
         self,
@@ -99,7 +96,7 @@ class LlamaModel:
         plan: Plan,
     ) -> torch.Tensor:
         normed = _rms_norm(hidden, layer.norm_in, self._eps)
-        qkv = linear(normed, layer.qkv, layer.qkv_bias).view(len(hidden), -1, self._head_dim)
+        qkv = layer.qkv(normed).view(len(hidden), -1, self._head_dim)
         rotated = _rotate(qkv[:, : self._heads + self._kv_heads], cos, sin)
         attended = plan.attend(
             index,
@@ -108,32 +105,35 @@ class LlamaModel:
             qkv[:, self._heads + self._kv_heads :],
             self._head_dim**-0.5,
         )
-        return linear(attended.flatten(1), layer.out, layer.out_bias)
+        return layer.out(attended.flatten(1))
 
     def _mlp(self, layer: _Layer, hidden: torch.Tensor) -> torch.Tensor:
         normed = _rms_norm(hidden, layer.norm_mlp, self._eps)
-        gate, up = linear(normed, layer.gate_up).chunk(2, dim=-1)
-        return linear(silu(gate).mul_(up), layer.down)
+        gate, up = layer.gate_up(normed).chunk(2, dim=-1)
+        return layer.down(silu(gate).mul_(up))
 
 
 def _stack(module: Any) -> _Layer:
+    """A decoder layer's weights. The module loses them: else they would stand in memory twice."""
     attention, mlp = module.self_attn, module.mlp
-    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-    biases = [p.bias for p in projections if p.bias is not None]
-    stacked = _Layer(
+    return _Layer(
         norm_in=module.input_layernorm.weight.detach(),
-        qkv=torch.cat([p.weight.detach() for p in projections]),
-        qkv_bias=torch.cat(biases).detach() if biases else None,
-        out=attention.o_proj.weight.detach(),
-        out_bias=attention.o_proj.bias,
+        qkv=_take(attention.q_proj, attention.k_proj, attention.v_proj),
+        out=_take(attention.o_proj),
         norm_mlp=module.post_attention_layernorm.weight.detach(),
-        gate_up=torch.cat([mlp.gate_proj.weight.detach(), mlp.up_proj.weight.detach()]),
-        down=mlp.down_proj.weight.detach(),
+        gate_up=_take(mlp.gate_proj, mlp.up_proj),
+        down=_take(mlp.down_proj),
     )
-    # The parts are in the stacks now: let go of them, or the weights stand in memory twice.
-    for projection in (*projections, mlp.gate_proj, mlp.up_proj):
+
+
+def _take(*projections: Any) -> Linear:
+    """One product with the outputs of all ``projections`` side by side."""
+    biases = [p.bias.detach() for p in projections if p.bias is not None]
+    assert len(biases) in {0, len(projections)}, "all have a bias, or none"
+    weight = torch.cat([p.weight.detach() for p in projections])
+    for projection in projections:
         projection.weight = None
-    return stacked
+    return Linear(weight, torch.cat(biases) if biases else None)
 
 
 def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:

@@ -60,7 +60,9 @@ def make_cache(model: Model, settings: EngineSettings) -> KVCache:
     Raises UnsupportedModelError where the budget holds no useful row.
     """
     max_context = _max_context(model, settings)
-    affordable = settings.kv_bytes // block_bytes(model.layers, model.dtype)
+    # A CPU attends in float32 whatever the weights are: there its kernel is compiled for that.
+    dtype = torch.float32 if model.device.type == "cpu" else model.dtype
+    affordable = settings.kv_bytes // block_bytes(model.layers, dtype)
     num_blocks = min(affordable, settings.max_rows * blocks_for(max_context))
     if num_blocks < 1:
         raise UnsupportedModelError(
@@ -71,7 +73,7 @@ def make_cache(model: Model, settings: EngineSettings) -> KVCache:
         num_blocks=num_blocks,
         max_rows=settings.max_rows,
         max_tokens=max_context,
-        dtype=model.dtype,
+        dtype=dtype,
         device=model.device,
     )
 

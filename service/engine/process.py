@@ -10,6 +10,7 @@ import logging
 import select
 import socket
 
+import numba
 import torch
 
 from service.engine.core import EngineCore, load
@@ -100,6 +101,7 @@ def _load(settings: EngineSettings, pipe: Pipe) -> EngineCore | None:
     """The loaded engine, or None after telling the front why not."""
     if settings.threads:
         torch.set_num_threads(settings.threads)
+        numba.set_num_threads(min(settings.threads, numba.config.NUMBA_NUM_THREADS))
     try:
         core = load(settings, lambda message: pipe.send(Progress(message)))
     except (ValueError, OSError) as error:  # what is wrong with the model, in its own words
