@@ -100,7 +100,7 @@ def test_an_engine_refusal_becomes_the_same_kind_of_error():
 
 def test_an_unavailable_engine_says_when_to_retry():
     error = refusals.from_failure(
-        ServiceFailure(code="UNAVAILABLE", reason="ENGINE_UNAVAILABLE", message="gone")
+        ServiceFailure(code="UNAVAILABLE", reason="ENGINE_GONE", message="gone")
     )
     assert "RetryInfo" in details(error)
 

@@ -250,7 +250,7 @@ async def test_a_deadline_frees_the_place_and_row(served, stub):
 
 async def test_a_failure_of_the_engine_ends_the_stream_with_its_status(served, stub):
     served.engine.failure = ServiceFailure(
-        code="UNAVAILABLE", reason="ENGINE_UNAVAILABLE", message="the engine has gone"
+        code="UNAVAILABLE", reason="ENGINE_GONE", message="the engine has gone"
     )
     call = stub.GenerateStream(request())
     events = [(await call.read()).WhichOneof("event") for _ in range(4)]

@@ -56,7 +56,7 @@ class GenerationServiceStub:
     DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
     CANCELLED: the caller cancelled; the model stops within one step.
     UNAVAILABLE
-    DRAINING, ENGINE_UNAVAILABLE: the server is stopping; retry elsewhere, or
+    DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
     here after RetryInfo.retry_delay.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
@@ -111,7 +111,7 @@ class GenerationServiceServicer:
     DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
     CANCELLED: the caller cancelled; the model stops within one step.
     UNAVAILABLE
-    DRAINING, ENGINE_UNAVAILABLE: the server is stopping; retry elsewhere, or
+    DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
     here after RetryInfo.retry_delay.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
@@ -186,7 +186,7 @@ class GenerationService:
     DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
     CANCELLED: the caller cancelled; the model stops within one step.
     UNAVAILABLE
-    DRAINING, ENGINE_UNAVAILABLE: the server is stopping; retry elsewhere, or
+    DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
     here after RetryInfo.retry_delay.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.

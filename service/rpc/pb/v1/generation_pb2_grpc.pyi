@@ -57,7 +57,7 @@ class GenerationServiceStub:
       DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
       CANCELLED: the caller cancelled; the model stops within one step.
       UNAVAILABLE
-        DRAINING, ENGINE_UNAVAILABLE: the server is stopping; retry elsewhere, or
+        DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
           here after RetryInfo.retry_delay.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
@@ -108,7 +108,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
       CANCELLED: the caller cancelled; the model stops within one step.
       UNAVAILABLE
-        DRAINING, ENGINE_UNAVAILABLE: the server is stopping; retry elsewhere, or
+        DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
           here after RetryInfo.retry_delay.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
@@ -155,7 +155,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
       DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
       CANCELLED: the caller cancelled; the model stops within one step.
       UNAVAILABLE
-        DRAINING, ENGINE_UNAVAILABLE: the server is stopping; retry elsewhere, or
+        DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
           here after RetryInfo.retry_delay.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
