@@ -21,13 +21,23 @@ from service.config import Config
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
 from service.engine.tokenizer import Tokenizer, TokenizerError
-from service.engine.types import EngineSettings, ModelInfo
+from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling, Stopping
 from service.rpc import server as grpc_server
 from service.rpc.convert import answer
+from service.rpc.draft import Draft, Report
 from service.rpc.front import Front
 from service.rpc.servicer import GenerationServicer, ModelServicer
 
 ENGINE_GONE_SECONDS = 1.0  # calls get their UNAVAILABLE in this time; nothing else can come
+WARM_UP_SCHEMA = """{
+  "type": "object",
+  "properties": {
+    "a": {"type": "string", "pattern": "^[a-z]+$"},
+    "b": {"type": "integer", "minimum": 3},
+    "c": {"type": "array", "items": {"enum": [1, true, null]}, "maxItems": 2}
+  },
+  "required": ["a", "b"]
+}"""
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
@@ -63,12 +73,32 @@ async def serve(config: Config, folder: Path) -> int:
             compiler=compiler,
             capacity=config.max_rows + config.max_queue,
         )
+        await _warm_up(front)
         described = answer.model(model, Limits(), config.compile_timeout_ms)
         grpc_server.register(server, GenerationServicer(front), ModelServicer(front, described))
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
         return await _until_stopped(config, server, front, engine, stop)
+
+
+async def _warm_up(front: Front) -> None:
+    """One small request the whole way: kernels are compiled now, not under the first caller."""
+    draft = Draft(
+        request_id="warm-up",
+        input="a",
+        sampling=Sampling(),
+        stopping=Stopping(max_tokens=32),
+        constraint=Constraint(kind="json_schema", text=WARM_UP_SCHEMA),
+        guaranteed=True,
+        report=Report(),
+    )
+    place = front.reserve(draft.request_id)
+    try:
+        async for _ in front.chunks(await front.prepare(draft, deadline=None)):
+            pass
+    finally:
+        front.release(place)
 
 
 async def _start(engine: EngineClient, folder: Path) -> tuple[ModelInfo, Tokenizer]:
