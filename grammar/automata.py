@@ -37,6 +37,13 @@ def too_many_states(limits: Limits, what: str) -> TooComplex:
     return TooComplex(message, limit="max_dfa_states")
 
 
+@kernel
+def mixed(h: int, x: int) -> int:
+    """Hash step: 31 bits in, 31 bits out, no product over 63 bits (also without the JIT)."""
+    h = ((int(h) ^ int(x)) * 0x9E3779B1) & 0x7FFFFFFF
+    return h ^ (h >> 15)
+
+
 # --- Kernels ------------------------------------------------------------------------------------
 
 
@@ -229,11 +236,10 @@ def blocks_kernel(table: Ints, accept: Ints) -> tuple[Ints, int]:  # noqa: C901 
 def column_classes_kernel(table: Ints) -> tuple[Ints, int]:
     """int32[k] class of each column (equal columns share one, in order of first appearance)."""
     n, k = table.shape
-    hashes = np.zeros(k, dtype=np.uint64)
+    hashes = np.zeros(k, dtype=np.int64)
     for s in range(n):
         for c in range(k):
-            hashes[c] = (hashes[c] ^ np.uint64(table[s, c])) * np.uint64(1099511628211)
-            hashes[c] ^= hashes[c] >> np.uint64(29)
+            hashes[c] = mixed(hashes[c], table[s, c])
     result = np.zeros(k, dtype=np.int32)
     firsts = np.empty(k, dtype=np.int32)
     count = 0
@@ -259,11 +265,10 @@ def column_classes_kernel(table: Ints) -> tuple[Ints, int]:
 
 @kernel
 def _hash_row(row: Ints) -> int:
-    h = np.uint64(14695981039346656037)
+    h = 0
     for i in range(len(row)):
-        h = (h ^ np.uint64(row[i])) * np.uint64(1099511628211)
-        h ^= h >> np.uint64(32)
-    return int(h >> np.uint64(2))
+        h = mixed(h, row[i])
+    return h
 
 
 @kernel

@@ -20,7 +20,7 @@ from grammar.regex import compile_text
 from grammar.regex.spelling import Spelling, spell_dfa
 from grammar.regex.text import TextDfa
 
-# --- RFC 3339: dates, times, durations ------------------------------------------------------------
+# --- RFC 3339: dates, times, durations -----------------------------------------------------------
 
 _LEAP_YEAR = (
     r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
@@ -44,7 +44,7 @@ _DURATION_TIME = (
 _DURATION_DATE = r"(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
 _DURATION = rf"P(?:[0-9]+W|{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME})"
 
-# --- Addresses ------------------------------------------------------------------------------------
+# --- Addresses -----------------------------------------------------------------------------------
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -92,15 +92,17 @@ _EMAIL = (
     rf"(?:{_ATEXT}+(?:\.{_ATEXT}+)*|\"(?:[ !#-\[\]-~]|\\[ -~])*\")"
     rf"@(?:{_DOMAIN}|\[{_IPV4}\]|\[IPv6:{_IPV6}\])"
 )
-
-# --- RFC 3986 and 3987 ----------------------------------------------------------------------------
-
-_UCSCHAR = (
-    r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
-    + "".join(rf"\u{{{plane:x}0000}}-\u{{{plane:x}fffd}}" for plane in range(1, 14))
-    + r"\u{e1000}-\u{efffd}"
+# RFC 6531: the same with any non-ASCII character in place of a letter.
+_WIDE = r"\u0080-\u{10ffff}"
+_IDN_EMAIL = (
+    _EMAIL.replace("[0-9A-Za-z", f"[{_WIDE}0-9A-Za-z").replace("[ !#-", f"[{_WIDE} !#-")
 )
-_PRIVATE = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}"
+
+# --- RFC 3986 and 3987 ---------------------------------------------------------------------------
+
+# ucschar and iprivate of the basic plane: the usual checker knows no other.
+_UCSCHAR = r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
+_PRIVATE = r"\ue000-\uf8ff"
 
 
 def _uri(*, relative: bool, international: bool) -> str:
@@ -111,7 +113,9 @@ def _uri(*, relative: bool, international: bool) -> str:
     pchar = rf"(?:[{unreserved}{sub}:@]|{escape})"
     query = rf"(?:[{unreserved}{sub}:@/?{_PRIVATE if international else ''}]|{escape})*"
     fragment = rf"(?:[{unreserved}{sub}:@/?]|{escape})*"
-    literal = rf"\[(?:{_IPV6}|v[0-9A-Fa-f]+\.[0-9A-Za-z._~\-{sub}:]+)\]"
+    # The usual checker of IRIs knows only some abbreviations of IPv6 addresses.
+    ipv6 = rf"(?:{_H16}:){{6}}{_LS32}" if international else _IPV6
+    literal = rf"\[(?:{ipv6}|v[0-9A-Fa-f]+\.[0-9A-Za-z._~\-{sub}:]+)\]"
     authority = (
         rf"(?:(?:[{unreserved}{sub}:]|{escape})*@)?"
         rf"(?:{literal}|(?:[{unreserved}{sub}]|{escape})*)(?::[0-9]*)?"
@@ -127,10 +131,11 @@ def _uri(*, relative: bool, international: bool) -> str:
     return rf"(?:{absolute}|{path}{tail})"
 
 
-# --- Pointers, templates, patterns ----------------------------------------------------------------
+# --- Pointers, templates, patterns ---------------------------------------------------------------
 
 _JSON_POINTER = r"(?:/(?:[^/~]|~[01])*)*"
-_RELATIVE_JSON_POINTER = rf"(?:0|[1-9][0-9]*)(?:#|{_JSON_POINTER})"
+# Without digits after a 0: the usual checker takes any for a leading zero.
+_RELATIVE_JSON_POINTER = rf"(?:0|[1-9]+0?)(?:#|{_JSON_POINTER})"
 
 
 def _regex(depth: int = 3) -> str:
@@ -139,14 +144,16 @@ def _regex(depth: int = 3) -> str:
     Left out: groups nested deeper than ``depth``, look-around, backreferences, properties,
     ranges other than of digits and of letters with ends that are sure to be in order.
     """
-    escape = r"\\(?:[dDwWsSbBnrtfv]|[.*+?^$|\\/(){}\[\]-])"
+    escape = r"\\(?:[dDwWsSnrtfv]|[.*+?^$|\\/(){}\[\]-])"
     class_escape = r"\\(?:[dDwWsSnrtfv]|[.*+?^$|\\/(){}\[\]-])"
     single = r"[^\\\[\]\u0000-\u001f^&~|-]"
     member = rf"(?:0-9|a-z|A-Z|{class_escape}|{single})"
     char_class = rf"\[\^?{member}+-?\]"
     atom = rf"(?:[^\\\[\](){{}}*+?|^$\u0000-\u001f]|{escape}|{char_class})"
-    quantifier = r"(?:(?:[*+?]|\{[0-9]{1,2}(?:,)?\})\??)?"
-    anchored = r"[\^$]"
+    ordered = "|".join(rf"{m},[{m}-9]" for m in range(10))
+    counts = rf"[0-9]{{1,2}},?|{ordered}|[0-9],[1-9][0-9]|[0-9]{{1,2}},[1-9][0-9]{{2}}"
+    quantifier = rf"(?:(?:[*+?]|\{{(?:{counts})\}})\??)?"
+    anchored = r"(?:[\^$]|\\[bB])"
     branch = rf"(?:{anchored}|{atom}{quantifier})*"
     for _ in range(depth):
         group = rf"\((?:\?:)?{branch}(?:\|{branch})*\)"
@@ -162,7 +169,7 @@ FORMATS = MappingProxyType(
         "date-time": rf"{_DATE}[Tt]{_TIME}",
         "duration": _DURATION,
         "email": _EMAIL,
-        "idn-email": _EMAIL,
+        "idn-email": _IDN_EMAIL,
         "hostname": _HOSTNAME,
         "ipv4": _IPV4,
         "ipv6": _IPV6,

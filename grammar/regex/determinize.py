@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grammar.automata import Ints, kernel, minimize_table, too_many_states
+from grammar.automata import Ints, kernel, minimize_table, mixed, too_many_states
 from grammar.options import Limits
 from grammar.regex import charset
 from grammar.regex.nfa import ASSERT, CHARS, FINAL, LOOK, SPLIT, Nfa
@@ -87,7 +87,7 @@ def subset_kernel(  # noqa: C901 - one algorithm
     table = np.zeros((capacity, k), dtype=np.int32)
     accept = np.full(capacity, -1, dtype=np.int32)
     slots = np.zeros(256, dtype=np.int32)
-    hashes = np.zeros(capacity, dtype=np.uint64)
+    hashes = np.zeros(capacity, dtype=np.int64)
     begin[1] = 0
     states = 1
     used = 0
@@ -149,11 +149,10 @@ def subset_kernel(  # noqa: C901 - one algorithm
                     continue
             # Look the set up.
             _sort(found, count)
-            h = np.uint64(14695981039346656037) ^ np.uint64(left)
+            h = mixed(count, left)
             for i in range(count):
-                h = (h ^ np.uint64(found[i])) * np.uint64(1099511628211)
-                h ^= h >> np.uint64(32)
-            mask = np.uint64(len(slots) - 1)
+                h = mixed(h, found[i])
+            mask = len(slots) - 1
             slot = h & mask
             target = 0
             while slots[slot] != 0:
@@ -171,7 +170,7 @@ def subset_kernel(  # noqa: C901 - one algorithm
                     if same:
                         target = t
                         break
-                slot = (slot + np.uint64(1)) & mask
+                slot = (slot + 1) & mask
             if target == 0:
                 if states > max_states or used + count > max_pool:
                     return table, accept, -1
@@ -179,7 +178,7 @@ def subset_kernel(  # noqa: C901 - one algorithm
                     capacity *= 2
                     begin = np.append(begin, np.zeros(capacity + 1 - len(begin), dtype=np.int64))
                     before = np.append(before, np.zeros(capacity - len(before), dtype=np.int32))
-                    hashes = np.append(hashes, np.zeros(capacity - len(hashes), dtype=np.uint64))
+                    hashes = np.append(hashes, np.zeros(capacity - len(hashes), dtype=np.int64))
                     longer = np.full(capacity, -1, dtype=np.int32)
                     longer[:states] = accept[:states]
                     accept = longer
@@ -200,11 +199,11 @@ def subset_kernel(  # noqa: C901 - one algorithm
                 slots[slot] = target
                 if states * 2 > len(slots):
                     slots = np.zeros(len(slots) * 2, dtype=np.int32)
-                    mask = np.uint64(len(slots) - 1)
+                    mask = len(slots) - 1
                     for t in range(1, states):
                         slot = hashes[t] & mask
                         while slots[slot] != 0:
-                            slot = (slot + np.uint64(1)) & mask
+                            slot = (slot + 1) & mask
                         slots[slot] = t
             if q > 0:
                 table[q, c] = target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grammar.automata import Ints, Longs, kernel
+from grammar.automata import Ints, Longs, kernel, mixed
 
 # Levels, named by what is still to come. U: UTF-8 continuation bytes; H: hexadecimal digits of
 # \uXXXX; P: the rest of a surrogate pair, in order: 3 digits, "\", "u", "D", 3 digits.
@@ -217,7 +217,7 @@ def expand_kernel(  # noqa: C901 - one algorithm
                 at += 1
     capacity = n + 64
     table = np.zeros((capacity, 256), dtype=np.int32)
-    hashes = np.zeros(capacity, dtype=np.uint64)
+    hashes = np.zeros(capacity, dtype=np.int64)
     slots = np.zeros(512, dtype=np.int32)
     states = n
     memo = np.zeros((_LEVELS, n), dtype=np.int32)
@@ -233,7 +233,7 @@ def expand_kernel(  # noqa: C901 - one algorithm
                 if target == 0 or memo[levels[node], target] != 0:
                     state_of[node] = memo[levels[node], target] if target != 0 else 0
                     continue
-            h = np.uint64(14695981039346656037)
+            h = 0
             live = False
             for at in range(heads[node], heads[node + 1]):
                 child = entry_child[at]
@@ -241,8 +241,7 @@ def expand_kernel(  # noqa: C901 - one algorithm
                 row[entry_byte[at]] = to
                 if to != 0:
                     live = True
-                    h = (h ^ np.uint64(to * 256 + entry_byte[at])) * np.uint64(1099511628211)
-                    h ^= h >> np.uint64(32)
+                    h = mixed(mixed(h, entry_byte[at]), to)
             if node == 1:
                 table[q] = row
                 for at in range(heads[node], heads[node + 1]):
@@ -250,14 +249,14 @@ def expand_kernel(  # noqa: C901 - one algorithm
                 continue
             state = 0
             if live:
-                mask = np.uint64(len(slots) - 1)
+                mask = len(slots) - 1
                 slot = h & mask
                 while slots[slot] != 0:
                     t = slots[slot]
                     if hashes[t] == h and np.array_equal(table[t], row):
                         state = t
                         break
-                    slot = (slot + np.uint64(1)) & mask
+                    slot = (slot + 1) & mask
                 if state == 0:
                     if states > max_states:
                         return table[:0].copy()
@@ -266,7 +265,7 @@ def expand_kernel(  # noqa: C901 - one algorithm
                         wider = np.zeros((capacity, 256), dtype=np.int32)
                         wider[:states] = table
                         table = wider
-                        longer = np.zeros(capacity, dtype=np.uint64)
+                        longer = np.zeros(capacity, dtype=np.int64)
                         longer[:states] = hashes
                         hashes = longer
                     state = states
@@ -276,11 +275,11 @@ def expand_kernel(  # noqa: C901 - one algorithm
                     states += 1
                     if (states - n) * 2 > len(slots):
                         slots = np.zeros(len(slots) * 2, dtype=np.int32)
-                        mask = np.uint64(len(slots) - 1)
+                        mask = len(slots) - 1
                         for t in range(n, states):
                             slot = hashes[t] & mask
                             while slots[slot] != 0:
-                                slot = (slot + np.uint64(1)) & mask
+                                slot = (slot + 1) & mask
                             slots[slot] = t
             for at in range(heads[node], heads[node + 1]):
                 row[entry_byte[at]] = 0
