@@ -79,7 +79,7 @@ def _label(most: int) -> str:
 
 def _hostname() -> str:
     """At most 253 characters, labels of at most 63: four long labels, or many short ones."""
-    few = rf"(?:{_label(63)}\.){{0,3}}{_label(61)}"
+    few = rf"(?:{_label(63)}\.){{0,2}}{_label(63)}|(?:{_label(63)}\.){{3}}{_label(61)}"
     many = rf"(?:{_label(15)}\.){{0,14}}{_label(15)}"
     return f"(?:{few}|{many})"
 

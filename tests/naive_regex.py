@@ -44,13 +44,13 @@ def repeated(tree: Tree, low: int, high: int | None, text: str, at: int) -> set[
 def holds(tree: Tree, text: str, at: int) -> bool:
     kind = tree[0]
     if kind == "begin":
-        return at == 0
+        return bool(at == 0)
     if kind == "end":
-        return at == len(text)
+        return bool(at == len(text))
     if kind in ("word", "noword"):
         before = at > 0 and word(text[at - 1])
         after = at < len(text) and word(text[at])
-        return (before != after) == (kind == "word")
+        return bool((before != after) == (kind == "word"))
     assert kind in ("look", "nolook")
     return bool(ends(tree[1], text, at)) == (kind == "look")
 
