@@ -18,7 +18,7 @@ class Linear:
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         self._bias = bias
-        self._is_packed = weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self._is_packed = weight.device.type == "cpu" and _can_pack(weight.dtype)
         if self._is_packed:
             weight = torch.ops.mkldnn._reorder_linear_weight(  # noqa: SLF001 - no public name
                 weight.contiguous(), _PACKED_FOR_ROWS
@@ -33,3 +33,11 @@ class Linear:
             x, self._weight, self._bias, "none", [], ""
         )
         return product
+
+
+def _can_pack(dtype: torch.dtype) -> bool:
+    if not torch.backends.mkldnn.is_available():
+        return False
+    if dtype is torch.bfloat16:  # needs instructions that not every processor has
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
+    return dtype is torch.float32

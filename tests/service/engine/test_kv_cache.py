@@ -1,0 +1,145 @@
+"""The cache's bookkeeping, and the decoder's laws under any order of events."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from service.engine.kv_cache import BLOCK, KVCache, LayerShape, block_bytes, blocks_for
+from service.engine.types import FinishReason, Sampling
+from tests import fakes
+from tests.service.engine.decoding import make_decoder, make_request
+
+
+def make_cache(**sizes):
+    torch = pytest.importorskip("torch")
+    defaults = {"num_blocks": 6, "max_rows": 3, "max_tokens": 64}
+    return KVCache(
+        [LayerShape(2, 4, 4)], **defaults | sizes, dtype=torch.float32, device=torch.device("cpu")
+    )
+
+
+def test_a_row_grows_by_blocks_and_gives_them_back():
+    kv = make_cache()
+    row = kv.open_row()
+    assert kv.grow(row, 1)
+    assert kv.grow(row, BLOCK)
+    assert kv.num_free_blocks == 5
+    assert kv.grow(row, BLOCK + 1)
+    assert kv.num_free_blocks == 4
+    kv.check_integrity()
+    kv.close_row(row)
+    assert (kv.num_free_blocks, kv.num_free_rows) == (6, 3)
+    kv.check_integrity()
+
+
+def test_a_row_that_cannot_grow_keeps_what_it_has():
+    kv = make_cache(num_blocks=3)
+    first, second = kv.open_row(), kv.open_row()
+    assert kv.grow(first, 2 * BLOCK)
+    assert not kv.grow(second, 2 * BLOCK)
+    assert kv.num_free_blocks == 1
+    kv.check_integrity()
+
+
+def test_a_block_held_twice_is_noticed():
+    kv = make_cache()
+    first, second = kv.open_row(), kv.open_row()
+    kv.grow(first, 1)
+    kv.grow(second, 1)
+    kv.tables[second, 0] = kv.tables[first, 0]
+    with pytest.raises(AssertionError):
+        kv.check_integrity()
+
+
+def test_sizes():
+    import torch
+
+    assert [blocks_for(n) for n in (0, 1, 16, 17)] == [0, 1, 1, 2]
+    assert block_bytes([LayerShape(2, 4, 6)] * 3, torch.bfloat16) == 3 * 2 * 10 * 16 * 2
+    assert make_cache().max_row_tokens == 64
+    assert make_cache(num_blocks=2).max_row_tokens == 32
+
+
+class DecoderMachine(RuleBasedStateMachine):
+    """Requests come, are cancelled, expire and finish, over a pool that is too small."""
+
+    NUM_BLOCKS = 10
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+        self.decoder = make_decoder(
+            fakes.FakeModel(fakes.noise),
+            num_blocks=self.NUM_BLOCKS,
+            max_rows=3,
+            step_tokens=24,
+            clock=lambda: self.now,
+        )
+        self.open: set[str] = set()
+        self.texts: dict[str, str] = {}
+        self.languages: dict[str, list[bytes] | None] = {}
+        self.count = 0
+
+    @rule(
+        prompt=st.integers(1, 90),
+        max_tokens=st.one_of(st.none(), st.integers(1, 40)),
+        language=st.sampled_from([None, [b"yes", b"no"], [b"a" * n for n in range(3, 50)]]),
+        patience=st.one_of(st.none(), st.integers(1, 30)),
+        temperature=st.sampled_from([0.0, 1.0]),
+    )
+    def submit(self, prompt, max_tokens, language, patience, temperature):
+        name = f"r{self.count}"
+        self.count += 1
+        request = make_request(
+            name,
+            prompt="p" * prompt,
+            max_tokens=max_tokens,
+            sampling=Sampling(temperature=temperature, seed=self.count),
+            deadline=None if patience is None else self.now + patience,
+        )
+        self.decoder.submit(request, fakes.FakeGrammar(language) if language else None)
+        self.open.add(name)
+        self.texts[name], self.languages[name] = "", language
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def cancel(self, data):
+        self.decoder.cancel(data.draw(st.sampled_from(sorted(self.open))))
+
+    @rule(times=st.integers(1, 12))
+    def step(self, times):
+        for _ in range(times):
+            self.now += 1
+            for chunk in self.decoder.step():
+                self.take(chunk)
+
+    def take(self, chunk):
+        name = chunk.request_id
+        assert name in self.open, "a chunk after the finish"
+        self.texts[name] += chunk.text
+        if chunk.finish:
+            self.open.remove(name)
+            language = self.languages[name]
+            if language and chunk.finish.reason in {FinishReason.STOP, FinishReason.LENGTH}:
+                assert chunk.finish.complete
+                assert self.texts[name].encode() in language
+
+    @invariant()
+    def blocks_add_up(self):
+        self.decoder._kv.check_integrity()
+
+    def teardown(self):
+        for _ in range(3000):
+            if self.decoder.is_idle:
+                break
+            self.step(1)
+        assert self.decoder.is_idle, "someone is never served"
+        assert not self.open, "a request without a finish"
+        assert self.decoder._kv.num_free_blocks == self.NUM_BLOCKS
+
+
+TestDecoderMachine = DecoderMachine.TestCase
+TestDecoderMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
