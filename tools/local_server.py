@@ -40,7 +40,8 @@ class LocalServer:
             if ready := _READY.fullmatch(line):
                 self.address, self.model = ready["address"], ready["model"]
                 return self
-        raise RuntimeError(f"the server ended with status {self.process.wait()} before it served")
+        said = self._log.read_text() if self._log else ""
+        raise RuntimeError(f"the server ended with status {self.stop()} before it served\n{said}")
 
     def stop(self) -> int:
         """Asks it to stop and returns its exit status."""

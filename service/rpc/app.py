@@ -22,6 +22,7 @@ from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
 from service.engine.tokenizer import Tokenizer, TokenizerError
 from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling, Stopping
+from service.errors import ServiceError
 from service.rpc import server as grpc_server
 from service.rpc.convert import answer
 from service.rpc.draft import Draft, Report
@@ -73,7 +74,10 @@ async def serve(config: Config, folder: Path) -> int:
             compiler=compiler,
             capacity=config.max_rows + config.max_queue,
         )
-        await _warm_up(front)
+        try:
+            await _warm_up(front)
+        except ServiceError as error:
+            raise StartError(f"the first request failed: {error.message}") from error
         described = answer.model(model, Limits(), config.compile_timeout_ms)
         grpc_server.register(server, GenerationServicer(front), ModelServicer(front, described))
         await server.grpc_server.start()

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 from service.rpc.pb.v1 import generation_pb2_grpc
-from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice
+from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, regex
 from tools.local_server import LocalServer
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -92,7 +92,8 @@ def test_a_port_in_use_is_said_before_the_model_is_loaded(server, default_model,
 
 
 def test_told_to_stop_it_lets_running_calls_end(own, own_stub):
-    call = own_stub.GenerateStream(ask(constraint=LONG), timeout=TIMEOUT)
+    asked = ask(constraint=regex("[a-z ]{150}"))
+    call = own_stub.GenerateStream(asked, timeout=TIMEOUT)
     while next(call).WhichOneof("event") != "delta":
         pass
     engine = children(own.process.pid)
