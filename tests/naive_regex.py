@@ -50,8 +50,7 @@ def holds(tree: Tree, text: str, at: int) -> bool:
     if kind in ("word", "noword"):
         before = at > 0 and word(text[at - 1])
         after = at < len(text) and word(text[at])
-        wanted: bool = kind == "word"
-        return (before != after) == wanted
+        return (before is not after) is bool(kind == "word")
     assert kind in ("look", "nolook")
     return bool(ends(tree[1], text, at)) == (kind == "look")
 

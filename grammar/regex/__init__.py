@@ -15,11 +15,11 @@ from grammar.dfa import Dfa
 from grammar.errors import GrammarError
 from grammar.options import Limits
 from grammar.regex.determinize import determinize
-from grammar.regex.look import without_looks
+from grammar.regex.look import leading_looks, without_looks
 from grammar.regex.nfa import build
-from grammar.regex.parse import parse
+from grammar.regex.parse import Op, parse
 from grammar.regex.spelling import Spelling, json_string_dfa, spell, spell_dfa
-from grammar.regex.text import TextDfa, bounded
+from grammar.regex.text import TextDfa, bounded, intersect, subtract
 
 __all__ = [
     "Spelling",
@@ -44,12 +44,22 @@ def compile_text(
     limits = limits or Limits()
     program = parse(pattern, limits)
     try:
-        nfa = build(program, before=search, after=search, nul=nul, limits=limits)
-        return determinize(without_looks(nfa, limits), limits)
+        return _compile(program, search, nul, limits)
     except GrammarError as error:
         if not error.location:
             error.location = "@0"
         raise
+
+
+def _compile(program: tuple[Op, ...], search: bool, nul: bool, limits: Limits) -> TextDfa:
+    looks, program = leading_looks(program, search=search)
+    nfa = build(program, before=search, after=search, nul=nul, limits=limits)
+    text = determinize(without_looks(nfa, limits), limits)
+    for look in looks:
+        nfa = build(look.body, before=False, after=True, nul=True, limits=limits)
+        body = determinize(without_looks(nfa, limits), limits)
+        text = (subtract if look.negative else intersect)(text, body, limits)
+    return text
 
 
 def compile_regex(

@@ -17,7 +17,7 @@ from grammar.options import Limits
 from grammar.regex.charset import LAST, Ranges, normalize
 from grammar.regex.determinize import contexts, determinize
 from grammar.regex.nfa import ASSERT, CHARS, FINAL, LOOK, SPLIT, Nfa, build
-from grammar.regex.parse import Look
+from grammar.regex.parse import TEXT_BEGIN, Alternate, Concat, Look, Op, Repeat
 from grammar.regex.text import TextDfa, partition
 
 #: (number of the automaton, its state)
@@ -53,6 +53,37 @@ def _class_ranges(dfa: TextDfa) -> list[Ranges]:
         if kind >= 0:
             ranges[kind].append((at, end - 1))
     return [tuple(r) for r in ranges]
+
+
+def leading_looks(
+    program: tuple[Op, ...], *, search: bool
+) -> tuple[list[Look], tuple[Op, ...]]:
+    """The lookaheads that are tried only at the begin of the text, and the rest of the program.
+
+    They are the usual ones (``^(?!this$|that$)...``), and cost least as an intersection of
+    automata. In a search they must follow ``^``.
+    """
+    if not program or not isinstance(program[-1], Concat):
+        return [], program
+    begins: list[int] = []  # of the operands, each a run of ops
+    for i, op in enumerate(program[:-1]):
+        taken = op.operands if isinstance(op, Concat | Alternate) else isinstance(op, Repeat)
+        begin = begins[-taken] if taken else i
+        del begins[len(begins) - taken :]
+        begins.append(begin)
+    ends = [*begins[1:], len(program) - 1]
+    leaves = [at for at, end in zip(begins, ends, strict=True) if end == at + 1]
+    first = int(program[0] == TEXT_BEGIN)
+    if search and not first:
+        return [], program
+    looks: list[Look] = []
+    for at in range(first, len(program)):
+        op = program[at]
+        if at not in leaves or not isinstance(op, Look):
+            break
+        looks.append(op)
+    rest = program[:first] + program[first + len(looks) : -1]
+    return looks, (*rest, Concat(len(begins) - len(looks)))
 
 
 def without_looks(nfa: Nfa, limits: Limits) -> Nfa:

@@ -147,3 +147,16 @@ def test_an_empty_language_starts_dead():
 def test_syntax_errors_are_syntax_errors_inside_json_too():
     with pytest.raises(ConstraintSyntaxError):
         compile_regex("(", search=True, spelling=Spelling.JSON)
+
+
+def test_lookaheads_at_the_front_and_elsewhere_are_the_same_thing():
+    """The front ones become an intersection; in a group with a sibling they do not."""
+    for pattern in ("^(?!a)(?=.b).*", "^(?!(a|b)*$)", "^(?=a)a(?!b)|b", "(?!a)b", "(^(?!a)|a)b"):
+        short = compile_text(pattern, search=True)
+        long = compile_text(f"(?:{pattern}|[])", search=True)
+        full = compile_text(pattern)
+        full_long = compile_text(f"(?:{pattern}|[])")
+        for text in LONGER + TEXTS:
+            assert short.matches(text) == long.matches(text), (pattern, text)
+            assert full.matches(text) == full_long.matches(text), (pattern, text)
+            assert short.matches(text) == bool(re.search(pattern, text)), (pattern, text)
