@@ -50,9 +50,9 @@ def holds(tree: Tree, text: str, at: int) -> bool:
     if kind in ("word", "noword"):
         before = at > 0 and word(text[at - 1])
         after = at < len(text) and word(text[at])
-        return (before is not after) is bool(kind == "word")
+        return bool((before != after) is (kind == "word"))
     assert kind in ("look", "nolook")
-    return bool(ends(tree[1], text, at)) == (kind == "look")
+    return bool(ends(tree[1], text, at)) is bool(kind == "look")
 
 
 def word(char: str) -> bool:

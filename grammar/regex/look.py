@@ -71,7 +71,7 @@ def leading_looks(
         begin = begins[-taken] if taken else i
         del begins[len(begins) - taken :]
         begins.append(begin)
-    ends = [*begins[1:], len(program) - 1]
+    ends = [*begins, len(program) - 1][1:]
     leaves = [at for at, end in zip(begins, ends, strict=True) if end == at + 1]
     first = int(program[0] == TEXT_BEGIN)
     if search and not first:

@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grammar.errors import (
     ConstraintSyntaxError,
@@ -160,3 +162,18 @@ def test_lookaheads_at_the_front_and_elsewhere_are_the_same_thing():
             assert short.matches(text) == long.matches(text), (pattern, text)
             assert full.matches(text) == full_long.matches(text), (pattern, text)
             assert short.matches(text) == bool(re.search(pattern, text)), (pattern, text)
+
+
+PIECES = [*"ab^$.*+?|()[]{}-,0\\é\ud800", "(?:", "(?=", "(?!", "(?i)", "{2,3}", "[^"]
+PIECES += ["\\d", "\\b", "\\u", "\\p{L}", "\\", "(?<", "(?P<n>"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.booleans())
+def test_any_text_compiles_or_is_refused_with_an_offset(pattern, search):
+    location = "@0"
+    try:
+        compile_regex(pattern, search=search, spelling=Spelling.JSON)
+    except GrammarError as error:
+        location = error.location
+    assert re.fullmatch(r"@[0-9]+", location)
+    assert int(location[1:]) <= len(pattern.encode("utf-8", "surrogatepass"))
