@@ -25,9 +25,15 @@ def describe(constraint: Constraint) -> str:
 
 
 def with_description(messages: tuple[Message, ...], constraint: Constraint) -> tuple[Message, ...]:
-    """The conversation with the description at the end of its system message."""
+    """The conversation with the description after its last user message.
+
+    Not as a system message: some templates refuse those, and others put one of their own where
+    there is none, which it would replace.
+    """
     text = describe(constraint)
-    if messages[0].role == "system":
-        first = Message("system", f"{messages[0].content}\n\n{text}")
-        return (first, *messages[1:])
-    return (Message("system", text), *messages)
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        if message.role == "user":
+            told = Message("user", f"{message.content}\n\n{text}")
+            return (*messages[:place], told, *messages[place + 1 :])
+    return (*messages, Message("user", text))

@@ -19,7 +19,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A conversation; ``describe`` puts the constraint into its system message."""
+    """A conversation; ``describe`` puts the constraint after its last user message."""
 
     messages: tuple[Message, ...]
     describe: bool

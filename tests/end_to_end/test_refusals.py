@@ -33,7 +33,11 @@ CONSTRAINTS = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "where", "constraint"), CONSTRAINTS)
+@pytest.mark.parametrize(
+    ("reason", "where", "constraint"),
+    CONSTRAINTS,
+    ids=[str(getattr(each, each.WhichOneof("kind"))) or "empty" for *_, each in CONSTRAINTS],
+)
 def test_a_constraint_that_cannot_be_enforced_is_refused_with_its_place(
     stub, reason, where, constraint
 ):

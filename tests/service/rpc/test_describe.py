@@ -21,12 +21,18 @@ def test_the_description_has_the_constraint_word_for_word(constraint, contains):
     assert contains in describe(constraint)
 
 
-def test_without_a_system_message_it_becomes_one():
-    user = Message("user", "?")
-    assert with_description((user,), REGEX) == (Message("system", describe(REGEX)), user)
+def test_it_comes_after_the_last_user_message():
+    first, reply, last = Message("user", "1"), Message("assistant", "2"), Message("user", "3")
+    got = with_description((first, reply, last), REGEX)
+    assert got == (first, reply, Message("user", f"3\n\n{describe(REGEX)}"))
 
 
-def test_a_system_message_keeps_its_text_in_front():
-    system, user = Message("system", "Be brief."), Message("user", "?")
-    got = with_description((system, user), REGEX)
-    assert got == (Message("system", f"Be brief.\n\n{describe(REGEX)}"), user)
+def test_what_the_assistant_began_stays_last():
+    user, begun = Message("user", "1"), Message("assistant", "So")
+    got = with_description((user, begun), REGEX)
+    assert got == (Message("user", f"1\n\n{describe(REGEX)}"), begun)
+
+
+def test_without_a_user_message_it_becomes_one():
+    system = Message("system", "Be brief.")
+    assert with_description((system,), REGEX) == (system, Message("user", describe(REGEX)))

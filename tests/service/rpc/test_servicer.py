@@ -114,7 +114,7 @@ async def test_a_deadline_travels_on_the_monotonic_clock(served, stub):
     assert 20 < submitted.deadline - time.monotonic() <= 30
 
 
-async def test_the_constraint_is_described_in_the_system_message_on_request(served, stub):
+async def test_the_constraint_is_described_to_the_model_on_request(served, stub):
     chat = g.ChatInput(
         messages=[g.ChatMessage(role="user", content="?")], describe_constraint=True
     )
@@ -122,7 +122,7 @@ async def test_the_constraint_is_described_in_the_system_message_on_request(serv
     await stub.Generate(request(chat=chat, constraint=constraint))
     ((submitted, _),) = served.engine.submitted
     assert bytes(submitted.prompt_ids) == (
-        b"Answer with exactly one of these and nothing else:\n- a\n- b?"
+        b"?\n\nAnswer with exactly one of these and nothing else:\n- a\n- b"
     )
 
 
