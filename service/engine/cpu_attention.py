@@ -22,7 +22,10 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 _LOG2E = np.float32(1.4426950408889634)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FAST, parallel=True)
+# Multiply-adds from which waking a second thread costs less than it saves.
+_PARALLEL_WORK = 500_000
+
+
 def paged_attention(
     query: _Floats,
     keys: _Floats,
@@ -38,23 +41,71 @@ def paged_attention(
     ``query`` float32[tokens, heads, dim]; ``keys`` float32[blocks, block, kv_heads, dim];
     ``values`` likewise; ``tables`` int32[rows, blocks of a row]; ``out`` [tokens, heads, dim].
     """
+    work = int(lengths.sum()) * query.shape[1] * query.shape[2]
+    attend = _attend_parallel if work > _PARALLEL_WORK else _attend_serial
+    attend(query, keys, values, tables, rows, lengths, np.float32(scale) * _LOG2E, out)
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST, parallel=True)
+def _attend_parallel(
+    query: _Floats,
+    keys: _Floats,
+    values: _Floats,
+    tables: _Ints,
+    rows: _Ints,
+    lengths: _Ints,
+    scale: float,
+    out: _Floats,
+) -> None:
     kv_heads = keys.shape[2]
     for job in numba.prange(query.shape[0] * kv_heads):
         token, kv_head = job // kv_heads, job % kv_heads
         table, length = tables[rows[token]], lengths[token]
-        group = query.shape[1] // kv_heads
-        scores = np.empty((group, length), dtype=np.float32)
-        _score(query[token], keys, table, kv_head, np.float32(scale) * _LOG2E, scores)
-        for g in range(group):
-            _softmax2(scores[g])
-        _weigh(scores, values, table, kv_head, out[token])
+        _attend_one(query[token], keys, values, table, length, kv_head, scale, out[token])
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+def _attend_serial(
+    query: _Floats,
+    keys: _Floats,
+    values: _Floats,
+    tables: _Ints,
+    rows: _Ints,
+    lengths: _Ints,
+    scale: float,
+    out: _Floats,
+) -> None:
+    for token in range(query.shape[0]):
+        table, length = tables[rows[token]], lengths[token]
+        for kv_head in range(keys.shape[2]):
+            _attend_one(query[token], keys, values, table, length, kv_head, scale, out[token])
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+def _attend_one(
+    query: _Floats,
+    keys: _Floats,
+    values: _Floats,
+    table: _Ints,
+    length: int,
+    kv_head: int,
+    scale: float,
+    out: _Floats,
+) -> None:
+    """The query heads of one key head; ``query`` and ``out`` [heads, dim]."""
+    group = query.shape[0] // keys.shape[2]
+    scores = np.empty((group, length), dtype=np.float32)
+    _score(query, keys, table, kv_head, scale, scores)
+    for g in range(group):
+        _softmax2(scores[g])
+    _weigh(scores, values, table, kv_head, out)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
 def _score(
     query: _Floats, keys: _Floats, table: _Ints, kv_head: int, scale: float, scores: _Floats
 ) -> None:
-    """``scores`` [group, length]: products of the group's queries with the keys, times scale."""
+    """``scores`` [group, length]: products of the queries with the keys; ``scale`` has log2(e)."""
     group, length = scores.shape
     block, dim = keys.shape[1], keys.shape[3]
     first = kv_head * group

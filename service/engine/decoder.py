@@ -28,7 +28,7 @@ import torch
 
 from service.engine.kv_cache import KVCache
 from service.engine.model import Model, Row
-from service.engine.sampling import SamplingRow, sample
+from service.engine.sampling import Sampled, SamplingRow, sample
 from service.engine.scheduler import Planned, Scheduler
 from service.engine.sequence import Grammar, Matcher, Sequence, State
 from service.engine.types import (
@@ -232,35 +232,41 @@ class Decoder:
         """Model, masks, sampling, and what follows for each row."""
         # Constrained rows first: their masks are then one block, filled by one call.
         planned.sort(key=lambda p: p.sequence.matcher is None)
-        rows = [_row(p) for p in planned]
-        at = self._clock()
         try:
-            logits = self._model.forward(rows, self._kv)
-        except Exception:  # whatever it is, these requests end and the loop goes on
-            incident = _incident("the model's forward pass failed")
+            sampling, sampled = self._compute(planned)
+        except Exception:  # noqa: BLE001 - whatever it is, these requests end and the loop goes on
+            incident = _incident("a step failed")
             for p in planned:
                 self._fail(p.sequence, _internal(incident))
             return
-        at = self._lap("model", at)
-        sampling = [p.sequence for p, row in zip(planned, rows, strict=True) if row.num_logits]
-        for p in planned:
-            p.sequence.num_computed += p.num_tokens
-        if not sampling:
-            return
-        masks = self._fill(sampling)
-        at = self._lap("mask", at)
-        for sequence in sampling:
-            sequence.mask_seconds += self.times.mask / len(sampling)
-        sampled = sample(logits, masks, [self._sampling_row(i, s) for i, s in enumerate(sampling)])
-        at = self._lap("sample", at)
+        at = self._clock()
         for sequence, token, ok in zip(
-            sampling, sampled.token_ids.tolist(), sampled.ok, strict=True
+            sampling, sampled.token_ids.tolist(), sampled.ok.tolist(), strict=True
         ):
             if ok:
                 self._guarded(sequence, self._accept_sampled, token)
             else:
                 self._fail(sequence, _internal(_incident("the model's logits are not numbers")))
         self._lap("advance", at)
+
+    def _compute(self, planned: list[Planned]) -> tuple[list[Sequence], Sampled]:
+        """Runs the model; the sequences that have a new token, and those tokens."""
+        rows = [_row(p) for p in planned]
+        at = self._clock()
+        logits = self._model.forward(rows, self._kv)
+        at = self._lap("model", at)
+        for p in planned:
+            p.sequence.num_computed += p.num_tokens
+        sampling = [p.sequence for p, row in zip(planned, rows, strict=True) if row.num_logits]
+        if not sampling:
+            return [], Sampled.none()
+        masks = self._fill(sampling)
+        at = self._lap("mask", at)
+        for sequence in sampling:
+            sequence.mask_seconds += self.times.mask / len(sampling)
+        sampled = sample(logits, masks, [self._sampling_row(i, s) for i, s in enumerate(sampling)])
+        self._lap("sample", at)
+        return sampling, sampled
 
     def _fill(self, sequences: Seq[Sequence]) -> npt.NDArray[np.uint32] | None:
         """uint32[n, words], constrained rows first; None where every row may take any token."""
@@ -365,7 +371,7 @@ class Decoder:
         """A fault in one row's work ends that request only."""
         try:
             work(sequence, *arguments)
-        except Exception:  # whatever it is, the others go on
+        except Exception:  # noqa: BLE001 - whatever it is, the others go on
             incident = _incident(f"request {sequence.request.request_id} failed")
             if sequence.state is not State.FINISHED:
                 self._fail(sequence, _internal(incident))

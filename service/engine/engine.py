@@ -248,9 +248,14 @@ class LocalEngine:
             self._stepping = asyncio.create_task(self._step_until_idle())
 
     async def _step_until_idle(self) -> None:
-        while not self._core.is_idle:
-            self._streams.route(self._core.step())
-            await asyncio.sleep(0)
+        try:
+            while not self._core.is_idle:
+                self._streams.route(self._core.step())
+                await asyncio.sleep(0)
+        except Exception as error:
+            self._streams.fail(_gone(repr(error)))
+            self.died.set_result(repr(error))
+            raise
 
 
 async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[ToFront]:

@@ -81,6 +81,11 @@ class Sampled(NamedTuple):
     token_ids: _Ints
     ok: npt.NDArray[np.bool_]
 
+    @classmethod
+    def none(cls) -> Sampled:
+        """Of no rows."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
+
 
 def has_penalty(sampling: Sampling) -> bool:
     """Whether the row needs TokenCounts."""
@@ -91,6 +96,7 @@ def has_penalty(sampling: Sampling) -> bool:
     )
 
 
+@torch.inference_mode()  # the model's logits are inference tensors, and are changed in place
 def sample(logits: torch.Tensor, masks: _Words | None, rows: Sequence[SamplingRow]) -> Sampled:
     """``logits`` float32[n, size], used up; ``masks`` uint32[n, words], bit i%32 of word i//32."""
     _penalize(logits, rows)

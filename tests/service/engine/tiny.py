@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
 from transformers import (
     AutoConfig,
@@ -19,6 +22,7 @@ from transformers import (
     T5Config,
 )
 
+from grammar.tokenizers import byte_alphabet
 from service.engine.kv_cache import KVCache
 from service.engine.model import Model, Row
 
@@ -106,3 +110,25 @@ def feed(
             parts[i].append(part)
             done[i] += len(part)
     return [torch.cat(part) for part in parts]
+
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def save_folder(folder: Path, seed: int = 0) -> Path:
+    """A model folder: a tiny llama with one token a byte, EOS, and two ids that mean nothing."""
+    alphabet = {character: byte for character, byte in byte_alphabet().items()}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=alphabet, merges=[]))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<eos>"])
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {"eos_token": "<eos>", "chat_template": CHAT_TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    sizes = SIZES | {"vocab_size": 259, "eos_token_id": 256, "max_position_embeddings": 512}
+    build(LlamaConfig(**sizes), seed).save_pretrained(folder)
+    return folder
