@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 
 from service.cli import generate, models, serve
 
@@ -32,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="syntaxd", description="Structured-output generation over gRPC."
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('syntaxd')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve.add_command(commands)
     generate.add_command(commands)
