@@ -102,7 +102,7 @@ class _Generator:
         return schema
 
     def _property(self, depth: int) -> dict[str, Any] | bool:
-        return self.schema(depth) if depth >= 0 else True
+        return self.schema(depth) if depth >= 0 else {}
 
     def _array(self, depth: int) -> dict[str, Any]:
         rng = self._rng
