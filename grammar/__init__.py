@@ -1,0 +1,50 @@
+"""The constraint engine: (constraint, text so far) -> the set of tokens that may come next.
+
+Pure: bytes and ints in, bit masks out; imports numpy and numba only. Code map in reading order:
+``options``/``errors``; ``dfa``, ``automata``, ``regex``, ``numbers``, ``formats`` (byte automata);
+``vocabulary`` and ``kernels`` (the token trie and the loops over it); ``lexemes`` and ``arena``
+(tables); ``schema`` (JSON Schema -> states); ``witness`` (certified completions); ``matcher``.
+"""
+
+from grammar.compiled import (
+    Diagnostic,
+    Grammar,
+    Shortest,
+    compile_choice,
+    compile_json_schema,
+    compile_regex,
+    compile_steps,
+    fill_masks,
+)
+from grammar.dfa import Dfa
+from grammar.errors import (
+    ConstraintSyntaxError,
+    GrammarError,
+    TooComplex,
+    Unsatisfiable,
+    UnsupportedError,
+)
+from grammar.matcher import Matcher
+from grammar.options import JsonOptions, Limits
+from grammar.vocabulary import Vocabulary
+
+__all__ = [
+    "ConstraintSyntaxError",
+    "Dfa",
+    "Diagnostic",
+    "Grammar",
+    "GrammarError",
+    "JsonOptions",
+    "Limits",
+    "Matcher",
+    "Shortest",
+    "TooComplex",
+    "Unsatisfiable",
+    "UnsupportedError",
+    "Vocabulary",
+    "compile_choice",
+    "compile_json_schema",
+    "compile_regex",
+    "compile_steps",
+    "fill_masks",
+]

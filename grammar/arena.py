@@ -1,0 +1,318 @@
+"""Arena: the lazily grown, append-only tables of one grammar.
+
+Rows of transitions, return points and alive maps live in flat arrays that double when full; the
+Python objects that know how to fill a missing entry (``Place`` for structural states, ``Return``
+for return points) sit beside them. One owner grows an arena: the decode loop (decision 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from grammar import kernels
+from grammar.lexemes import Lexeme
+
+if TYPE_CHECKING:
+    from grammar.vocabulary import Vocabulary
+
+Config = int
+
+
+class Place(Protocol):
+    """A structural state: what may come between two lexemes."""
+
+    accepting: bool
+    rest: bytes | None
+    #: Open containers around this place; None where it cannot end one.
+    depth: int | None
+    #: Whether the witness may start a key here that the tables know nothing about.
+    starts_key: bool
+    #: Depth of the object whose additional key just ended here, else None.
+    additional_depth: int | None
+
+    def way(self, arena: Arena) -> tuple[bytes, int | None]:
+        """A certified way on: bytes and the state they lead to, None at the end."""
+
+    def words(self) -> list[str]:
+        """What may come here, for people."""
+
+    def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
+        """Write the transition codes of the 256 bytes (UNKNOWN where ``follow`` must answer)."""
+
+    def follow(self, arena: Arena, byte: int) -> int:
+        """The structural state after ``byte``, 0 when there is none."""
+
+
+class Return(Protocol):
+    """What happens when a lexeme has ended."""
+
+    #: Open containers around the lexeme.
+    depth: int
+
+    def after(self, arena: Arena, label: int) -> int:
+        """The structural state after the lexeme ended under ``label``, 0 = not allowed."""
+
+
+class Graph(Protocol):
+    """A whole grammar that is one automaton."""
+
+    def shortest(self, state: int) -> bytes:
+        """A shortest completion of an arena state."""
+
+
+class Walked(NamedTuple):
+    """Result of a walk: mask words, and the configs reached (None: too many or not asked)."""
+
+    words: npt.NDArray[np.uint32]
+    ends: list[Config] | None
+
+
+def _grown(array: npt.NDArray[Any], needed: int) -> npt.NDArray[Any]:
+    if needed <= len(array):
+        return array
+    bigger = np.zeros((max(needed, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+class Arena:
+    """Tables of one grammar; see the module. State 0 is dead."""
+
+    def __init__(self, space_cap: int = 0) -> None:
+        self.table = np.zeros(64 * 256, dtype=np.int32)
+        self.flags = np.zeros(64, dtype=np.int64)
+        self.acts = np.zeros((32, 2), dtype=np.int64)
+        self.rps = np.zeros((32, 6), dtype=np.int64)
+        self.returns = np.zeros(64, dtype=np.int32)
+        self.alive = np.zeros(64, dtype=np.uint8)
+        self.space_cap = space_cap
+        self.num_states = 1
+        self.num_acts = 0
+        self.num_rps = 1
+        self.num_returns = 0
+        self.num_alive = 0
+        #: Transitions that a limit made dead although the constraint allows them (decision 6).
+        self.pruned = 0
+        self.places: dict[int, Place] = {}
+        self.owners: dict[int, Return] = {}
+        self._states: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._acts: dict[tuple[int, int], int] = {}
+        self._rps: dict[Hashable, int] = {}
+        self._lexemes: dict[int, int] = {}
+        self._spans: list[tuple[int, int, Lexeme]] = []
+        self._lexeme_of: dict[int, tuple[Lexeme, int]] = {}
+        self._misses = np.zeros((512, 7), dtype=np.int64)
+        #: The automaton of a regex or choice, whose states are the whole grammar; else None.
+        self.graph: Graph | None = None
+        self.masks: dict[Config, npt.NDArray[np.uint32]] = {}
+        self.mask_bytes = 0
+        #: Longest witness after any allowed token, by config without its count.
+        self.bounds: dict[Config, int] = {}
+        self.forced: dict[Config, tuple[int, Config] | None] = {}
+        #: Whether any visited object takes additional keys, and the most names one declares.
+        self.has_open_keys = False
+        self.max_names = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables and cached masks."""
+        return (
+            self.num_states * (256 * 4 + 8)
+            + self.num_rps * 48
+            + self.num_returns * 4
+            + self.num_alive
+            + self.mask_bytes
+            + 400 * (len(self.places) + len(self.owners))  # their Python objects, roughly
+        )
+
+    def tables(self) -> tuple[Any, ...]:
+        """The arrays every kernel takes, in its order; fetch again after anything grew."""
+        return (
+            self.table, self.flags, self.acts, self.rps, self.returns, self.alive, self.space_cap,
+        )  # fmt: skip
+
+    def number(self, key: Hashable) -> int:
+        """A small integer for a key, the same for equal keys: keys stay shallow."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    # --- states ---------------------------------------------------------------------------
+
+    def place(self, key: Hashable, make: Any) -> int:
+        """The state of an interned structural place, made by ``make()`` when new."""
+        state = self._states.get(key)
+        if state is None:
+            place = make()
+            state = self._reserve(1)
+            self._states[key] = state
+            self.places[state] = place
+            self.flags[state] = kernels.STRUCTURAL | (kernels.ACCEPT if place.accepting else 0)
+            row = np.zeros(256, dtype=np.int32)
+            place.fill(self, row)
+            self.table[state * 256 : state * 256 + 256] = row
+        return state
+
+    def _reserve(self, count: int) -> int:
+        first = self.num_states
+        self.num_states += count
+        assert self.num_states < 1 << kernels.RP_SHIFT, "arena out of state numbers"
+        self.table = _grown(self.table, self.num_states * 256)
+        self.flags = _grown(self.flags, self.num_states)
+        return first
+
+    def lexeme_base(self, lexeme: Lexeme) -> int:
+        """Copy a lexeme's rows in (once); local state s is arena state base + s."""
+        base = self._lexemes.get(id(lexeme))
+        if base is None:
+            base = self._reserve(len(lexeme.rows) - 1) - 1
+            self._lexemes[id(lexeme)] = base
+            first, last = base + 1, base + len(lexeme.rows)
+            self.table[first * 256 : last * 256] = kernels.rebase(lexeme.rows[1:], base).reshape(-1)
+            self.flags[first:last] = lexeme.flags[1:]
+            self._spans.append((first, last, lexeme))
+        return base
+
+    def add_graph(self, rows: npt.NDArray[np.int32], accepting: npt.NDArray[np.bool_]) -> int:
+        """A whole automaton as structural states (regex, choice); returns the base."""
+        base = self._reserve(len(rows) - 1) - 1
+        first, last = base + 1, base + len(rows)
+        self.table[first * 256 : last * 256] = kernels.rebase(rows[1:], base).reshape(-1)
+        self.flags[first:last] = kernels.STRUCTURAL | np.where(accepting[1:], kernels.ACCEPT, 0)
+        return base
+
+    def lexeme_of(self, state: int) -> tuple[Lexeme, int] | None:
+        """(lexeme, base) that a state belongs to; None for structural states."""
+        found = self._lexeme_of.get(state)
+        if found is None and not self.flags[state] & kernels.STRUCTURAL:
+            for first, last, lexeme in self._spans:
+                if first <= state < last:
+                    found = self._lexeme_of[state] = (lexeme, first - 1)
+        return found
+
+    # --- return points ----------------------------------------------------------------------
+
+    def return_point(
+        self, key: Hashable, owner: Return, labels: npt.NDArray[np.int32], low: int, high: int
+    ) -> int:
+        """Intern a return point; ``labels``: UNKNOWN or 0 for each label; length bounds."""
+        rp = self._rps.get(key)
+        if rp is None:
+            rp = self.num_rps
+            self.num_rps += 1
+            assert rp < kernels.RP_MASK, "arena out of return points"
+            self.rps = _grown(self.rps, self.num_rps)
+            self._rps[key] = rp
+            self.owners[rp] = owner
+            offset = self.num_returns
+            self.num_returns += len(labels)
+            self.returns = _grown(self.returns, self.num_returns)
+            self.returns[offset : self.num_returns] = labels
+            self.rps[rp] = (offset, len(labels), low, high, -1, 0)
+        return rp
+
+    def set_alive(self, rp: int, alive: npt.NDArray[np.uint8], base_state: int) -> None:
+        """Attach the map of usable key trie nodes to a return point."""
+        offset = self.num_alive
+        self.num_alive += len(alive)
+        self.alive = _grown(self.alive, self.num_alive)
+        self.alive[offset : self.num_alive] = alive
+        self.rps[rp, kernels.ALIVE] = offset
+        self.rps[rp, kernels.ALIVE_BASE] = base_state
+
+    def enter(self, state: int, rp: int) -> int:
+        """The transition code that starts a lexeme."""
+        key = (state, rp)
+        act = self._acts.get(key)
+        if act is None:
+            act = self._acts[key] = self.num_acts
+            self.num_acts += 1
+            self.acts = _grown(self.acts, self.num_acts)
+            self.acts[act] = key
+        return kernels.ENTER + act
+
+    # --- walking the vocabulary ---------------------------------------------------------------
+
+    def walk(
+        self,
+        vocabulary: Vocabulary,
+        config: Config,
+        words: npt.NDArray[np.uint32] | None = None,
+        jobs: npt.NDArray[np.int64] | None = None,
+        *,
+        collect: bool = True,
+    ) -> Walked:
+        """Every token from ``config`` (or the given jobs), misses resolved on the way.
+
+        ``words``: the mask to add to. ``ends``: the distinct configs (without counts) that
+        allowed tokens lead to, None when there are too many or nobody asked.
+        """
+        if words is None:
+            words = np.zeros(vocabulary.words, dtype=np.uint32)
+        if jobs is None:
+            jobs = np.array([[0, len(vocabulary.node), 0, config]], dtype=np.int64)
+        ends = np.zeros(1 + (1 << 12) if collect else 0, dtype=np.int64)
+        while True:
+            count = kernels.walk(
+                jobs, len(jobs), vocabulary.node, vocabulary.skip, vocabulary.duplicate,
+                *self.tables(), words, self._misses, ends,
+            )  # fmt: skip
+            if count == 0:
+                break
+            if count < 0:
+                self._misses = np.zeros((4 * len(self._misses), 7), dtype=np.int64)
+                continue
+            missed = self._misses[:count]
+            jobs = missed[:, kernels.M_JOB :].copy()
+            for kind, a, b in dict.fromkeys(map(tuple, missed[:, :3].tolist())):
+                self.resolve(kind, a, b)
+        if not collect or ends[0] < 0:
+            return Walked(words, None)
+        return Walked(words, (ends[1:][ends[1:] != 0] - 1).tolist())
+
+    # --- misses -----------------------------------------------------------------------------
+
+    def resolve(self, kind: int, a: int, b: int) -> None:
+        """Fill one missing entry (see kernels.MISS_ROW, MISS_RETURN)."""
+        if kind == kernels.MISS_ROW:
+            target = self.places[a].follow(self, b)
+            self.table[a * 256 + b] = target
+        else:
+            target = self.owners[a].after(self, b)
+            self.returns[self.rps[a, kernels.OFFSET] + b] = target
+
+    def step(self, config: Config, byte: int) -> Config:
+        """One byte, misses resolved. Negative: not allowed."""
+        while True:
+            result, kind, a, b = kernels.step(config, byte, *self.tables())
+            if result != kernels.MISS:
+                return int(result)
+            self.resolve(kind, a, b)
+
+    def live_bytes(self, config: Config) -> Iterator[tuple[int, Config]]:
+        """(byte, config after it) for every allowed byte."""
+        state = config & kernels.STATE_MASK
+        for byte in np.flatnonzero(self.table[state * 256 : state * 256 + 256]).tolist():
+            after = self.step(config, byte)
+            if after >= 0:
+                yield byte, after
+
+    def accepting(self, config: Config) -> bool:
+        """Whether the text may end here (also inside a number at the root)."""
+        state = config & kernels.STATE_MASK
+        flags = int(self.flags[state])
+        if flags & kernels.STRUCTURAL:
+            return bool(flags & kernels.ACCEPT)
+        code = int(self.table[state * 256 + 0x2C])  # a number's end is seen at any follower
+        if code > kernels.REDO or code == kernels.UNKNOWN:
+            return False
+        rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+        label = kernels.REDO - code
+        offset = int(self.rps[rp, kernels.OFFSET]) + label
+        if self.returns[offset] == kernels.UNKNOWN:
+            self.resolve(kernels.MISS_RETURN, rp, label)
+        target = int(self.returns[offset])
+        return bool(target and self.flags[target] & kernels.ACCEPT)

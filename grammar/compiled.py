@@ -1,0 +1,217 @@
+"""Grammar = constraint x vocabulary, compiled, with the tables its matchers share."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Literal, NamedTuple
+
+from grammar import kernels
+from grammar.arena import Arena, Config
+from grammar.dfa import Dfa
+from grammar.errors import ConstraintSyntaxError, TooComplex
+from grammar.graph import Graph, choice_dfa, live_only
+from grammar.matcher import Matcher, Words
+from grammar.options import JsonOptions, Limits
+from grammar.regex import compile_regex as regex_dfa
+from grammar.schema.places import Root, Value
+from grammar.schema.program import Program
+from grammar.vocabulary import Vocabulary
+from grammar.witness import Bounds
+
+Kind = Literal["json_schema", "regex", "choice"]
+
+
+class Shortest(NamedTuple):
+    """A shortest output known: its tokens and bytes."""
+
+    tokens: list[int]
+    text: bytes
+
+
+class Diagnostic(NamedTuple):
+    """A remark about a constraint; ``location`` is a JSON Pointer."""
+
+    location: str
+    message: str
+
+
+class Grammar:
+    """A compiled constraint. Matchers of one grammar share its lazily grown arena.
+
+    An arena over its limit is retired: live matchers keep it, new ones get a fresh one.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, source: Program | Dfa, limits: Limits, lexemes: dict[str, Dfa]
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.limits = limits
+        #: Automata that this compile built; give them to ``lexemes=`` elsewhere.
+        self.lexemes = lexemes
+        self.diagnostics: list[Diagnostic] = []
+        if isinstance(source, Program):
+            self.diagnostics = [Diagnostic(*d) for d in source.document.diagnostics]
+        self._source = source
+        self._retired_pruned = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """Start a fresh arena."""
+        source = self._source
+        if isinstance(source, Dfa):
+            self.arena = Arena()
+            self.root: Config = Graph(self.arena, source).root
+        else:
+            options = source.options
+            self.arena = Arena(options.max_whitespace_run if source.flexible else 0)
+            root = Root(source, self.arena.number("root"), source.root, 0, merged=True)
+            self.root = self.arena.place("value", lambda: Value(root, space=False))
+        self.bounds = Bounds(self.arena, self.vocabulary, self.root)
+
+    @property
+    def pruned(self) -> int:
+        """Transitions that a limit made dead although the constraint allows them."""
+        own = self._source.pruned if isinstance(self._source, Program) else 0
+        return own + self.arena.pruned + self._retired_pruned
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the current tables and cached masks, about."""
+        return self.arena.nbytes
+
+    def matcher(self) -> Matcher:
+        """A cursor at the start."""
+        if self.arena.nbytes > self.limits.max_arena_bytes:
+            self._retired_pruned += self.arena.pruned
+            self.renew()
+        return Matcher(self)
+
+    @property
+    def shortest(self) -> Shortest:
+        """A shortest output known."""
+        tokens = self.bounds.plan(self.root)
+        return Shortest(tokens, b"".join(map(self.vocabulary.token_bytes, tokens)))
+
+    @property
+    def min_tokens(self) -> int:
+        """Tokens that suffice for an output (EOS not counted): an upper bound, exact if small."""
+        return self.bounds.in_tokens(self.root)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Most tokens an output can take; None when it is infinite or too large to say."""
+        return self.bounds.longest()
+
+    def expected(self, config: Config) -> list[str]:
+        """Words for what may come next."""
+        state = config & kernels.STATE_MASK
+        place = self.arena.places.get(state)
+        if place is not None:
+            return place.words()
+        live = [byte for byte, _ in self.arena.live_bytes(config)]
+        found = self.arena.lexeme_of(state)
+        if found is not None and len(live) > 40:
+            return ["a character of the string", '`"`']
+        return [_byte_words(live)] if live else []
+
+
+def _byte_words(live: Sequence[int]) -> str:
+    if set(live) >= set(b"0123456789"):
+        return "a digit"
+    return " or ".join(f"`{chr(b)}`" if 0x20 <= b < 0x7F else f"byte 0x{b:02x}" for b in live[:12])
+
+
+# --- compiling --------------------------------------------------------------------------------
+
+
+def compile_steps(
+    kind: Kind,
+    text: str | bytes,
+    choices: Sequence[str],
+    vocabulary: Vocabulary,
+    options: JsonOptions | None = None,
+    limits: Limits | None = None,
+    lexemes: dict[str, Dfa] | None = None,
+) -> Generator[None, None, Grammar]:
+    """Compile in slices: yields about every millisecond of work, returns the Grammar.
+
+    ``lexemes``: automata another process built for the same constraint and vocabulary (its
+    ``Grammar.lexemes``), which are then not built again. Raises GrammarError subclasses.
+    """
+    limits = limits or Limits()
+    if kind == "json_schema":
+        program = Program(text, vocabulary, options or JsonOptions(), limits, lexemes or {})
+        yield from program.load()
+        return Grammar(vocabulary, program, limits, program.scalars.built)
+    shipped = (lexemes or {}).get("whole")
+    if shipped is not None:
+        return Grammar(vocabulary, shipped, limits, {"whole": shipped})
+    if kind == "regex":
+        dfa = _regex(text, vocabulary, limits)
+    else:
+        dfa = choice_dfa(choices, vocabulary, limits)
+    yield
+    return Grammar(vocabulary, dfa, limits, {"whole": dfa})
+
+
+def _regex(text: str | bytes, vocabulary: Vocabulary, limits: Limits) -> Dfa:
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            message = f"not UTF-8 at byte {error.start}"
+            raise ConstraintSyntaxError(message, f"@{error.start}") from None
+    if len(text.encode("utf-8", "surrogatepass")) > limits.max_regex_bytes:
+        message = f"longer than {limits.max_regex_bytes} bytes"
+        raise TooComplex(message, "@0", "max_regex_bytes")
+    return live_only(regex_dfa(text, limits=limits), vocabulary)
+
+
+def _run(steps: Generator[None, None, Grammar]) -> Grammar:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            grammar: Grammar = end.value
+            return grammar
+
+
+def compile_json_schema(
+    text: str | bytes,
+    vocabulary: Vocabulary,
+    options: JsonOptions | None = None,
+    limits: Limits | None = None,
+    lexemes: dict[str, Dfa] | None = None,
+) -> Grammar:
+    """A JSON Schema, as JSON text. Raises GrammarError subclasses."""
+    return _run(compile_steps("json_schema", text, (), vocabulary, options, limits, lexemes))
+
+
+def compile_regex(
+    pattern: str | bytes,
+    vocabulary: Vocabulary,
+    limits: Limits | None = None,
+    lexemes: dict[str, Dfa] | None = None,
+) -> Grammar:
+    """A regular expression that the whole output matches. Raises GrammarError subclasses."""
+    return _run(compile_steps("regex", pattern, (), vocabulary, None, limits, lexemes))
+
+
+def compile_choice(
+    choices: Sequence[str],
+    vocabulary: Vocabulary,
+    limits: Limits | None = None,
+    lexemes: dict[str, Dfa] | None = None,
+) -> Grammar:
+    """One of some texts. Raises GrammarError subclasses."""
+    return _run(compile_steps("choice", "", choices, vocabulary, None, limits, lexemes))
+
+
+def fill_masks(
+    matchers: Sequence[Matcher], rows: Words, budgets: Sequence[int | None]
+) -> None:
+    """``fill_mask`` for a batch: rows uint32[len(matchers), words]."""
+    for i, (matcher, budget) in enumerate(zip(matchers, budgets, strict=True)):
+        matcher.fill_mask(rows[i], budget)
+
+

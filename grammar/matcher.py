@@ -1,0 +1,468 @@
+"""Matcher: one request's cursor through a grammar.
+
+Its history is a linked list of immutable ``Link``s, so ``fork`` is O(1) and ``rollback`` follows
+parents. What belongs to this request alone (additional keys already used) lives in the link's
+``Overlay``, never in the shared arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grammar import kernels
+from grammar.arena import Arena, Config
+from grammar.lexemes import KeyLexeme
+from grammar.overlay import EMPTY, Overlay, seen_keys, step_byte
+from grammar.witness import lexeme_filler, witness
+
+if TYPE_CHECKING:
+    from grammar.compiled import Grammar
+
+Words = npt.NDArray[np.uint32]
+MASK_CACHE_BYTES = 64 << 20  # of one grammar's arena
+LOOK_BACK = 4  # tokens that a longer token may swallow at the end of a forced run
+MAX_FORCED_BYTES = 4096
+
+
+class Link(NamedTuple):
+    """One position of the history."""
+
+    parent: Link | None
+    config: Config
+    overlay: Overlay
+    ended: bool  # EOS was taken
+    plan: tuple[int, ...] | None  # a certified completion, when known
+
+
+class Matcher:
+    """See ``grammar.md`` 3.14 for the interface. Not thread-safe; one owner."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self._arena: Arena = grammar.arena
+        self._vocabulary = grammar.vocabulary
+        self._bounds = grammar.bounds
+        self._link = Link(None, grammar.root, EMPTY, ended=False, plan=None)
+        self._scratch = np.zeros(8, dtype=np.int64)
+        #: Whether the budget of the last ``fill_mask`` narrowed the plain mask.
+        self.steered = False
+
+    # --- moving -----------------------------------------------------------------------------
+
+    def advance(self, token: int) -> bool:
+        """Take a token. False: not allowed, and nothing changed."""
+        link = self._link
+        if link.ended:
+            return False
+        if token in self._vocabulary.special_ids:
+            if token in self._vocabulary.eos_ids and self.is_complete:
+                self._link = Link(link, link.config, link.overlay, ended=True, plan=())
+                return True
+            return False
+        if not 0 <= token < self._vocabulary.size:
+            return False
+        start, end = self._vocabulary.offsets[token : token + 2].tolist()
+        if start == end:
+            return False
+        moved = self._run(link, self._vocabulary.blob, start, end)
+        if moved is None:
+            return False
+        config, overlay = moved
+        plan = link.plan[1:] if link.plan and link.plan[0] == token else None
+        self._link = Link(link, config, overlay, ended=False, plan=plan)
+        return True
+
+    def advance_bytes(self, data: bytes) -> int:
+        """Take bytes as far as they are allowed; returns how many were. One history step."""
+        link = self._link
+        if link.ended:
+            return 0
+        config, overlay = link.config, link.overlay
+        taken = 0
+        for byte in data:
+            moved = step_byte(self._arena, config, overlay, byte)
+            if moved is None:
+                break
+            config, overlay = moved
+            taken += 1
+        if taken:
+            self._link = Link(link, config, overlay, ended=False, plan=None)
+        return taken
+
+    def _run(
+        self, link: Link, data: npt.NDArray[np.uint8], start: int, end: int
+    ) -> tuple[Config, Overlay] | None:
+        arena, out = self._arena, self._scratch
+        config, at = link.config, start
+        passed_open_key = 0
+        while True:
+            result = kernels.run(config, data, at, end, *arena.tables(), out)
+            passed_open_key |= int(out[5])
+            if result != kernels.MISS:
+                break
+            arena.resolve(int(out[1]), int(out[2]), int(out[3]))
+            config, at = int(out[4]), int(out[0])
+        if result < 0:
+            return None
+        if not passed_open_key and link.overlay is EMPTY:
+            return int(result), EMPTY
+        config, overlay = link.config, link.overlay
+        for byte in data[start:end].tolist():
+            moved = step_byte(arena, config, overlay, byte)
+            if moved is None:
+                return None
+            config, overlay = moved
+        return config, overlay
+
+    def rollback(self, count: int) -> None:
+        """Undo the last ``count`` steps (tokens, EOS included). Raises ValueError beyond the start."""
+        link: Link = self._link
+        for _ in range(count):
+            if link.parent is None:
+                message = "rollback beyond the start"
+                raise ValueError(message)
+            link = link.parent
+        self._link = link
+
+    def fork(self) -> Matcher:
+        """An independent matcher at the same position, in O(1)."""
+        other = object.__new__(Matcher)
+        other.__dict__.update(self.__dict__)
+        other._scratch = np.zeros(8, dtype=np.int64)
+        return other
+
+    def reset(self) -> None:
+        """Back to the start."""
+        self._link = Link(None, self.grammar.root, EMPTY, ended=False, plan=None)
+
+    # --- asking -----------------------------------------------------------------------------
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the text may stop here."""
+        return self._arena.accepting(self._link.config)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the text can only stop here."""
+        link = self._link
+        if link.ended:
+            return True
+        if not self.is_complete:
+            return False
+        return next(self._arena.live_bytes(link.config), None) is None
+
+    @property
+    def min_tokens(self) -> int:
+        """Tokens that suffice from here, EOS not counted: an upper bound, exact where small."""
+        if self._link.ended:
+            return 0
+        return len(self._plan())
+
+    def _plan(self) -> tuple[int, ...]:
+        """The certified completion carried by this position; never longer than before."""
+        link = self._link
+        if link.plan is not None and self._bounds.exact is not None:
+            return link.plan
+        fresh = None
+        if link.plan is None or len(link.plan) > self._bounds.in_tokens(link.config):
+            fresh = tuple(self._fresh_plan())
+        if fresh is None or (link.plan is not None and len(link.plan) <= len(fresh)):
+            assert link.plan is not None
+            return link.plan
+        self._link = link._replace(plan=fresh)
+        return fresh
+
+    def _fresh_plan(self) -> list[int]:
+        link = self._link
+        if not self._keys_matter():
+            return self._bounds.plan(link.config)
+        return self._vocabulary.segment(self._private_witness())
+
+    def _keys_matter(self) -> bool:
+        """Whether used additional keys could forbid the shared witness."""
+        return self._link.overlay is not EMPTY
+
+    def _private_witness(self) -> bytes:
+        """The witness, with a longer first key where the shared one was already used."""
+        text = witness(self._arena, self._link.config)
+        if self._replays(text):
+            return text
+        state = self._link.config & kernels.STATE_MASK
+        found = self._arena.lexeme_of(state)
+        inside = found is not None and isinstance(found[0], KeyLexeme)
+        quote = text.index(b'"') if inside else text.index(b'"', text.index(b'"') + 1)
+        filler = lexeme_filler(found[0]) if found and isinstance(found[0], KeyLexeme) else b"a"
+        for extra in range(1, self._spare() + 1):
+            longer = text[:quote] + filler * extra + text[quote:]
+            if self._replays(longer):
+                return longer
+        message = "no fresh key completes the object"
+        raise AssertionError(message)
+
+    def _replays(self, text: bytes) -> bool:
+        config, overlay = self._link.config, self._link.overlay
+        for byte in text:
+            moved = step_byte(self._arena, config, overlay, byte)
+            if moved is None:
+                return False
+            config, overlay = moved
+        return self._arena.accepting(config)
+
+    def _spare(self) -> int:
+        """Characters that make any key fresh: one more than the keys that could be in the way."""
+        used = sum(len(keys) for _, keys in self._link.overlay.frames)
+        return used + self._arena.max_names + 1
+
+    def witness(self) -> bytes:
+        """Bytes that complete the text from here."""
+        return b"" if self._link.ended else self._private_witness()
+
+    def expected(self) -> list[str]:
+        """Words for what may come next."""
+        return self.grammar.expected(self._link.config)
+
+    # --- masks ------------------------------------------------------------------------------
+
+    def mask(self) -> Words:
+        """A read-only view of the current mask."""
+        row = np.zeros(self._vocabulary.words, dtype=np.uint32)
+        self.fill_mask(row)
+        row.flags.writeable = False
+        return row
+
+    def fill_mask(self, row: Words, budget: int | None = None) -> None:
+        """Write the allowed tokens into ``row`` uint32[words] (bit i % 32 of word i // 32).
+
+        With ``budget`` = R only tokens after which R - 1 tokens still complete the text; EOS
+        is allowed exactly when ``is_complete`` and never counted.
+        """
+        link = self._link
+        self.steered = False
+        if link.ended:
+            row[:] = 0
+            return
+        self._plain(link, row)
+        if budget is not None:
+            self._narrow(link, row, budget)
+        if self._arena.accepting(link.config):
+            for word, bit in zip(self._vocabulary.eos_words, self._vocabulary.eos_bits, strict=True):
+                row[word] |= np.uint32(bit)
+
+    def _plain(self, link: Link, row: Words) -> None:
+        arena = self._arena
+        words = arena.masks.get(link.config)
+        if words is None:
+            words = self._compute(link.config)
+            if arena.mask_bytes + words.nbytes > MASK_CACHE_BYTES:
+                arena.masks.clear()
+                arena.mask_bytes = 0
+            arena.masks[link.config] = words
+            arena.mask_bytes += words.nbytes
+        row[:] = words
+        if self._arena.has_open_keys:
+            self._forbid_used_keys(link, row)
+
+    def _compute(self, config: Config) -> Words:
+        arena, vocabulary = self._arena, self._vocabulary
+        found = arena.lexeme_of(config & kernels.STATE_MASK)
+        if found is None:
+            return arena.walk(vocabulary, config, collect=False).words
+        lexeme, base = found
+        local = (config & kernels.STATE_MASK) - base
+        contextual = False
+        owner = lexeme
+        if isinstance(lexeme, KeyLexeme):
+            if not lexeme.is_open:
+                return arena.walk(vocabulary, config, collect=False).words
+            if local >= lexeme.trie_base:
+                local = int(lexeme.generic_state[local - lexeme.trie_base])
+                contextual = True
+            owner = lexeme.shared or lexeme
+        inside = owner.inside_mask(local, vocabulary)
+        if inside is None:
+            return arena.walk(vocabulary, config, collect=False).words
+        rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+        high = int(arena.rps[rp, kernels.MAX])
+        if high < kernels.MAX_COUNT:
+            words = inside.at_most(high - (config >> kernels.COUNT_SHIFT)).copy()
+        else:
+            words = inside.words.copy()
+        count = kernels.exit_jobs(
+            inside.exits, len(inside.exits), base, config, contextual, vocabulary.node,
+            arena.table, inside.jobs,
+        )  # fmt: skip
+        arena.walk(vocabulary, config, words, inside.jobs[:count], collect=False)
+        return words
+
+    def _forbid_used_keys(self, link: Link, row: Words) -> None:
+        """Clear the tokens that would repeat an additional key of an open object."""
+        overlay, vocabulary = link.overlay, self._vocabulary
+        if overlay.typed is not None:
+            for key in seen_keys(self._arena, link.config, overlay):
+                if key.startswith(overlay.typed):
+                    self._clear_subtree(row, key[len(overlay.typed) :] + b'"')
+        many = 2 if overlay is not EMPTY else 4
+        tokens = vocabulary.with_quotes(many)
+        if len(tokens):
+            allowed = tokens[(row[tokens >> 5] >> (tokens & 31).astype(np.uint32)) & 1 != 0]
+            for token in allowed.tolist():
+                start, end = vocabulary.offsets[token : token + 2].tolist()
+                if self._run(link, vocabulary.blob, start, end) is None:
+                    row[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+
+    def _clear_subtree(self, row: Words, prefix: bytes) -> None:
+        vocabulary = self._vocabulary
+        node = vocabulary.find(prefix)
+        if node < 0:
+            return
+        tokens = (vocabulary.node[node : vocabulary.skip[node]] >> 32) - 1
+        for first in tokens[tokens >= 0].tolist():
+            token = first
+            while token >= 0:
+                row[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+                token = int(vocabulary.duplicate[token])
+
+    def _narrow(self, link: Link, row: Words, budget: int) -> None:
+        """Keep the tokens after which ``budget - 1`` tokens complete the text."""
+        if budget > self._longest(link.config) + self._margin():
+            return
+        before = row.copy()
+        ends = self._bounds.ends(link.config)
+        configs, index = np.unique(ends, return_inverse=True)
+        fits = np.array(
+            [c >= 0 and self._need(int(c)) <= budget - 1 for c in configs], dtype=np.bool_
+        )
+        bits = np.zeros(len(row) * 32, dtype=np.bool_)
+        bits[: len(index)] = fits[index]
+        plan = self._plan()
+        if plan and len(plan) <= budget:
+            bits[plan[0]] = True
+        row &= np.packbits(bits, bitorder="little").view(np.uint32)
+        self.steered = bool((row != before).any())
+
+    def _need(self, config: Config) -> int:
+        need = self._bounds.in_tokens(config)
+        if self._arena.has_open_keys and self._before_key_end(config):
+            need += self._spare() if self._link.overlay is not EMPTY else 0
+        return need
+
+    def _before_key_end(self, config: Config) -> bool:
+        """Whether the next key of the witness could be one that was used already."""
+        state = config & kernels.STATE_MASK
+        found = self._arena.lexeme_of(state)
+        if found is not None:
+            return isinstance(found[0], KeyLexeme)
+        place = self._arena.places.get(state)
+        return place is not None and place.starts_key
+
+    def _margin(self) -> int:
+        return self._spare() if self._link.overlay is not EMPTY else 0
+
+    def _longest(self, config: Config) -> int:
+        """Bytes that complete the text after any allowed token, plus one."""
+        key = config & ((1 << kernels.COUNT_SHIFT) - 1)
+        arena = self._arena
+        found = arena.bounds.get(key)
+        if found is None:
+            ends = arena.walk(self._vocabulary, config).ends
+            found = 1 << 40
+            if ends is not None:
+                found = 1 + max(map(self._bounds.in_bytes, ends), default=0)
+            arena.bounds[key] = found
+        rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+        del rp
+        return found
+
+    def fill_penalizable(self, row: Words) -> None:
+        """Bits of the tokens whose choice is content: those that stay inside a string."""
+        row[:] = 0
+        config = self._link.config
+        found = self._arena.lexeme_of(config & kernels.STATE_MASK)
+        if found is None or not found[0].is_closed or isinstance(found[0], KeyLexeme):
+            if self._arena.graph is not None:
+                self._plain(self._link, row)
+            return
+        lexeme, base = found
+        inside = lexeme.inside_mask((config & kernels.STATE_MASK) - base, self._vocabulary)
+        if inside is not None:
+            row[:] = inside.words
+
+    # --- forced -----------------------------------------------------------------------------
+
+    def forced_bytes(self) -> tuple[bytes, Config]:
+        """The bytes that must come next, and the config after them."""
+        config = self._link.config
+        out = bytearray()
+        if not self._link.ended:
+            while len(out) < MAX_FORCED_BYTES:
+                forced = self._forced_step(config)
+                if forced is None:
+                    break
+                byte, config = forced
+                out.append(byte)
+        return bytes(out), config
+
+    def _forced_step(self, config: Config) -> tuple[int, Config] | None:
+        memo = self._arena.forced
+        if config not in memo:
+            found = None
+            if not self._arena.accepting(config):
+                live = self._arena.live_bytes(config)
+                found = next(live, None)
+                if found is not None and next(live, None) is not None:
+                    found = None
+            memo[config] = found
+        return memo[config]
+
+    def forced_tokens(self, budget: int | None = None) -> list[int]:
+        """Tokens that spell the bytes that must come next (may be empty).
+
+        Canonical segmentation where it fits the budget, else the fewest tokens. Tokens at the
+        end that a longer allowed token could replace are left out: they are a choice.
+        """
+        text, config = self.forced_bytes()
+        if not text or self._keys_matter():
+            return []
+        for tokens in (self._canonical(text), self._vocabulary.segment(text)):
+            kept = tokens[: self._settled(tokens, text, config)]
+            if not kept or budget is None or self._fits(kept, budget):
+                return kept
+        return []
+
+    def _fits(self, tokens: Sequence[int], budget: int) -> bool:
+        after = self.fork()
+        for token in tokens:
+            assert after.advance(token), "a forced token was refused"
+        return len(tokens) + after.min_tokens <= budget
+
+    def _canonical(self, text: bytes) -> list[int]:
+        vocabulary = self._vocabulary
+        if vocabulary.encode is not None:
+            try:
+                tokens = vocabulary.encode(text.decode())
+            except UnicodeDecodeError:
+                tokens = []
+            if b"".join(map(vocabulary.token_bytes, tokens)) == text:
+                return tokens
+        return vocabulary.segment(text)
+
+    def _settled(self, tokens: Sequence[int], text: bytes, config: Config) -> int:
+        """How many leading tokens no longer allowed token can replace."""
+        vocabulary, arena = self._vocabulary, self._arena
+        keep = len(tokens)
+        start = len(text)
+        for back in range(1, min(LOOK_BACK, len(tokens)) + 1):
+            start -= len(vocabulary.token_bytes(tokens[-back]))
+            node = vocabulary.find(text[start:])
+            if node < 0 or vocabulary.skip[node] == node + 1:
+                continue
+            job = [node + 1, int(vocabulary.skip[node]), len(text) - start, config]
+            words = arena.walk(vocabulary, config, None, np.array([job]), collect=False).words
+            if words.any():
+                keep = len(tokens) - back
+        return keep

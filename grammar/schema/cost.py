@@ -1,0 +1,202 @@
+"""Certified completion: the shortest text of every conjunction, or that it has none.
+
+Least fixpoint over the goals reached through *required* edges only (optional subtrees of huge schemas are
+never visited), by rounds until nothing improves: the costs are superior functions in the sense of
+Knuth, "A generalization of Dijkstra's algorithm" (1977), so the values found are the minima.
+A conjunction with a cost has a concrete text, ``text()``, which every automaton state relies on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grammar.errors import TooComplex
+from grammar.regex import Spelling, spell
+from grammar.schema.evaluate import satisfies_own
+from grammar.schema.goal import Conjunction, Goal
+from grammar.schema.node import ARRAY, BOOLEAN, NULL, NUMBER, OBJECT, STRING
+
+if TYPE_CHECKING:
+    from grammar.schema.program import Program
+
+INFINITE = 1 << 60
+MAX_WITNESS = 1 << 20  # bytes; a goal whose shortest text is longer counts as having none
+
+#: (cost, type bit, index of the alternative within the type)
+Best = tuple[int, int, int]
+NONE: Best = (INFINITE, 0, 0)
+_LITERALS = ((NULL, None, b"null"), (BOOLEAN, True, b"true"), (BOOLEAN, False, b"false"))
+
+
+class Costs:
+    """Shortest texts of one schema."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._best: dict[int, Best] = {}
+        self._scalar: dict[tuple[int, str], int] = {}
+        self._texts: dict[int, bytes] = {}
+        self.steps = 0
+
+    def of(self, goal: Goal) -> int:
+        """Bytes of the shortest text of a goal; INFINITE when it has none."""
+        return min((self.best(c)[0] for c in goal), default=INFINITE)
+
+    def satisfiable(self, goal: Goal) -> bool:
+        """Whether a goal has a text, without looking deeper than needed."""
+        return any(self._obvious(c) or self.best(c)[0] < INFINITE for c in goal)
+
+    def cheapest(self, goal: Goal) -> tuple[int, Conjunction]:
+        """(index, conjunction) with the shortest text."""
+        return min(enumerate(goal), key=lambda pair: self.best(pair[1])[0])
+
+    def literals(self, conjunction: Conjunction) -> list[bytes]:
+        """``null``, ``true``, ``false`` as far as the conjunction allows them."""
+        return [
+            text
+            for bit, value, text in _LITERALS
+            if conjunction.types & bit
+            and self.program.spellable(text)
+            and (conjunction.enum is None or satisfies_own(value, conjunction.nodes))
+        ]
+
+    def best(self, conjunction: Conjunction) -> Best:
+        """The cheapest way to write a value of the conjunction."""
+        found = self._best.get(conjunction.number)
+        if found is None:
+            self._solve(conjunction)
+            found = self._best[conjunction.number]
+        return found
+
+    def _obvious(self, conjunction: Conjunction) -> bool:
+        if conjunction.enum is not None or not self.program.ascii_spellable:
+            return False
+        types = conjunction.types
+        if types & (NULL | BOOLEAN):
+            return True
+        nodes = conjunction.nodes
+        if types & STRING and not any(n.constrains_string for n in nodes):
+            return True
+        if types & ARRAY and not any(n.min_items for n in nodes):
+            return True
+        if types & OBJECT and not any(n.required for n in nodes):
+            return True
+        return bool(types & NUMBER and not any(n.constrains_number for n in nodes))
+
+    def _solve(self, root: Conjunction) -> None:
+        order = [root]
+        reached = {root.number}
+        for conjunction in order:  # grows while it is read
+            for goal in self._required(conjunction):
+                for member in goal:
+                    if member.number not in reached and member.number not in self._best:
+                        reached.add(member.number)
+                        order.append(member)
+            self._tick(root, len(order))
+        table = dict.fromkeys(reached, NONE)
+        changed = True
+        while changed:
+            changed = False
+            for conjunction in reversed(order):
+                best = self._evaluate(conjunction, table)
+                self._tick(root, 1)
+                if best[0] < table[conjunction.number][0]:
+                    table[conjunction.number] = best
+                    changed = True
+        self._best.update(table)
+
+    def _tick(self, root: Conjunction, work: int) -> None:
+        del work
+        self.steps += 1
+        if self.steps > self.program.limits.max_solver_steps:
+            message = "finding a shortest text takes too long"
+            where = root.nodes[0].pointer if root.nodes else ""
+            raise TooComplex(message, where, "max_solver_steps")
+
+    def _required(self, conjunction: Conjunction) -> list[Goal]:
+        found = [
+            spec.goal(name)
+            for spec in self.program.shapes.objects(conjunction)
+            for name in spec.names
+            if name in spec.required
+        ]
+        for array in self.program.shapes.arrays(conjunction):
+            found.extend(array.goal(i) for i in range(min(array.low, array.positions + 1)))
+        return found
+
+    def _evaluate(self, conjunction: Conjunction, table: dict[int, Best]) -> Best:
+        options: list[Best] = [
+            (len(text), BOOLEAN, i) for i, text in enumerate(self.literals(conjunction))
+        ]
+        if conjunction.types & STRING:
+            options.append((self._scalar_cost(conjunction, "string"), STRING, 0))
+        if conjunction.types & NUMBER:
+            options.append((self._scalar_cost(conjunction, "number"), NUMBER, 0))
+
+        def known(goal: Goal) -> int:
+            return min(
+                ((self._best.get(c.number) or table.get(c.number, NONE))[0] for c in goal),
+                default=INFINITE,
+            )
+
+        gap = self.program.gap
+        for i, spec in enumerate(self.program.shapes.objects(conjunction)):
+            total = 2 + max(0, len(spec.required) - 1) * (1 + gap)
+            for name in spec.required:
+                key = self.program.key_text(name)
+                total += known(spec.goal(name)) + len(key) + 1 + gap if key else INFINITE
+            options.append((total, OBJECT, i))
+        for i, array in enumerate(self.program.shapes.arrays(conjunction)):
+            total = 2 + max(0, array.low - 1) * (1 + gap)
+            for k in range(min(array.low, array.positions)):
+                total += known(array.goal(k))
+            if array.low > array.positions:
+                total += (array.low - array.positions) * known(array.goal(array.positions))
+            options.append((total, ARRAY, i))
+        best = min(options, default=NONE)
+        return best if best[0] <= MAX_WITNESS else NONE
+
+    def _scalar_cost(self, conjunction: Conjunction, kind: str) -> int:
+        key = (conjunction.number, kind)
+        found = self._scalar.get(key)
+        if found is None:
+            try:
+                found = self.program.scalar_cost(conjunction, kind)
+            except TooComplex:
+                self.program.pruned += 1
+                found = INFINITE
+            self._scalar[key] = found
+        return found
+
+    def text(self, conjunction: Conjunction) -> bytes:
+        """The shortest text of a conjunction that has one."""
+        found = self._texts.get(conjunction.number)
+        if found is None:
+            found = self._texts[conjunction.number] = self._write(conjunction)
+        return found
+
+    def goal_text(self, goal: Goal) -> bytes:
+        """The shortest text of a goal that has one."""
+        return self.text(self.cheapest(goal)[1])
+
+    def _write(self, conjunction: Conjunction) -> bytes:
+        cost, kind, index = self.best(conjunction)
+        assert cost < INFINITE, "asked for the text of an empty goal"
+        program = self.program
+        if kind == BOOLEAN:
+            return self.literals(conjunction)[index]
+        if kind in (STRING, NUMBER):
+            return program.scalar_text(conjunction, "string" if kind == STRING else "number")
+        if kind == OBJECT:
+            spec = program.shapes.objects(conjunction)[index]
+            return b"{" + program.members(spec, [n for n in spec.names if n in spec.required]) + b"}"
+        array = program.shapes.arrays(conjunction)[index]
+        items = [self.goal_text(array.goal(i)) for i in range(min(array.low, array.positions))]
+        if array.low > array.positions:
+            items += [self.goal_text(array.goal(array.positions))] * (array.low - array.positions)
+        return b"[" + program.comma.join(items) + b"]"
+
+
+def key_spelling(name: str) -> bytes:
+    """The one spelling of a key, with its quotes."""
+    return b'"' + spell(name, Spelling.KEY) + b'"'

@@ -1,0 +1,447 @@
+"""Loading a schema: JSON text -> checked nodes, references resolved.
+
+One iterative pass over everything reachable from the root. What constrains but is not enforced is
+refused here with its JSON Pointer, never ignored; annotations and unknown keywords pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote
+
+from grammar.errors import (
+    ConstraintSyntaxError,
+    GrammarError,
+    TooComplex,
+    UnsupportedError,
+)
+from grammar.formats import ENFORCED_FORMATS, UNSUPPORTED_FORMATS
+from grammar.options import JsonOptions, Limits
+from grammar.regex import compile_text
+from grammar.schema.node import ALL_TYPES, TYPE_BITS, Node
+
+DIALECTS = {
+    "http://json-schema.org/draft-04/schema": 4,
+    "http://json-schema.org/draft-06/schema": 6,
+    "http://json-schema.org/draft-07/schema": 7,
+    "https://json-schema.org/draft/2019-09/schema": 2019,
+    "https://json-schema.org/draft/2020-12/schema": 2020,
+}
+
+#: Keywords that constrain and are refused, with the values under which they say nothing.
+REFUSED: dict[str, Callable[[Any], bool]] = {
+    "not": lambda v: v is False,
+    "if": lambda _: False,
+    "dependentSchemas": lambda v: v == {},
+    "dependentRequired": lambda v: v == {},
+    "dependencies": lambda v: v == {},
+    "propertyNames": lambda v: v is True or v == {},
+    "patternProperties": lambda v: v == {},
+    "minProperties": lambda v: v == 0,
+    "maxProperties": lambda _: False,
+    "contains": lambda _: False,
+    "uniqueItems": lambda v: v is False,
+    "unevaluatedProperties": lambda v: v is True or v == {},
+    "unevaluatedItems": lambda v: v is True or v == {},
+    "$dynamicRef": lambda _: False,
+    "$recursiveRef": lambda _: False,
+}
+#: The draft a refused keyword first means something in (0: always) and last does.
+_SINCE = {
+    "dependentSchemas": (2019, 9999),
+    "dependentRequired": (2019, 9999),
+    "dependencies": (0, 2018),
+    "unevaluatedProperties": (2019, 9999),
+    "unevaluatedItems": (2019, 9999),
+    "$dynamicRef": (2020, 9999),
+    "$recursiveRef": (2019, 2019),
+    "propertyNames": (6, 9999),
+    "contains": (6, 9999),
+    "if": (7, 9999),
+}
+MAX_LENGTH = 1 << 20  # a longer string than this is never generated: larger bounds are none
+
+
+def pointer_token(name: str) -> str:
+    """One RFC 6901 reference token."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+class Document:
+    """A parsed schema. ``root`` is its node; ``diagnostics`` what is an annotation here."""
+
+    def __init__(self, text: str | bytes, options: JsonOptions, limits: Limits) -> None:
+        self.options = options
+        self.limits = limits
+        self.schema = parse_json(text, limits)
+        self.draft = self._dialect()
+        self._nodes: dict[int, Node] = {}
+        self._todo: list[tuple[Any, str, Node]] = []
+        self._anchors: dict[str, Any] | None = None
+        self.diagnostics: list[tuple[str, str]] = []
+        self.root = self._node(self.schema, "")
+
+    def scan(self) -> Iterator[None]:
+        """Check every reachable node; yields after a batch of them. Raises GrammarError."""
+        done = 0
+        while self._todo:
+            schema, pointer, node = self._todo.pop()
+            try:
+                self._read(schema, pointer, node)
+            except GrammarError:
+                raise
+            except RecursionError:
+                message = "the schema is nested too deep"
+                raise TooComplex(message, pointer, "max_schema_depth") from None
+            done += 1
+            if done % 50 == 0:
+                yield
+
+    def all_nodes(self) -> list[Node]:
+        """Every node read, in the order found."""
+        return list(self._nodes.values())
+
+    def _dialect(self) -> int:
+        if isinstance(self.schema, dict):
+            uri = self.schema.get("$schema", "")
+            if isinstance(uri, str):
+                draft = DIALECTS.get(uri.rstrip("#"))
+                if draft is None and "localhost" in uri:
+                    message = f"unknown meta-schema {uri}"
+                    raise UnsupportedError(message, "/$schema", "$schema")
+                return draft or 2020
+        return 2020
+
+    # --- nodes ------------------------------------------------------------------------------
+
+    def _node(self, schema: Any, pointer: str) -> Node:
+        """The node of a subschema (by identity of the parsed object), queued when new."""
+        key = id(schema) if isinstance(schema, dict) else -1 if schema is True else -2
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(len(self._nodes), pointer)
+            if schema is False:
+                node.types = 0
+                node.asserts = True
+            elif schema is not True:
+                if not isinstance(schema, dict):
+                    message = f"a schema is an object or a boolean, not {_kind(schema)}"
+                    raise ConstraintSyntaxError(message, pointer)
+                self._todo.append((schema, pointer, node))
+        return node
+
+    def _read(self, schema: dict[str, Any], pointer: str, node: Node) -> None:
+        if "$ref" in schema and isinstance(schema["$ref"], str):
+            self._reference(schema["$ref"], pointer, node)
+            if self.draft <= 7:
+                return  # siblings of $ref are ignored up to draft 7
+        for name, value in schema.items():
+            reader = _READERS.get(name)
+            if reader is not None:
+                reader(self, node, value, f"{pointer}/{name}", schema)
+            elif name in REFUSED:
+                since, until = _SINCE.get(name, (0, 9999))
+                if since <= self.draft <= until and not REFUSED[name](value):
+                    message = f"{name} is not enforced yet"
+                    raise UnsupportedError(message, f"{pointer}/{name}", name)
+        node.finish()
+
+    def _reference(self, uri: str, pointer: str, node: Node) -> None:
+        location = f"{pointer}/$ref"
+        base, _, fragment = uri.partition("#")
+        own = self.schema.get("id" if self.draft == 4 else "$id") if isinstance(self.schema, dict) else None
+        if base and (not isinstance(own, str) or base != own.rstrip("#")):
+            message = f"reference to another document: {uri}"
+            raise UnsupportedError(message, location, "$ref")
+        target, where = self._lookup(unquote(fragment), location)
+        node.refs.append(self._node(target, where))
+        node.asserts = True
+
+    def _lookup(self, fragment: str, location: str) -> tuple[Any, str]:
+        if fragment and not fragment.startswith("/"):
+            target = self._anchor_table().get(fragment)
+            if target is None:
+                message = f"no anchor {fragment!r} in this schema"
+                raise ConstraintSyntaxError(message, location)
+            return target, f"#{fragment}"
+        target = self.schema
+        for raw in fragment.split("/")[1:]:
+            name = raw.replace("~1", "/").replace("~0", "~")
+            if isinstance(target, dict) and name in target:
+                target = target[name]
+            elif isinstance(target, list) and name.isdigit() and int(name) < len(target):
+                target = target[int(name)]
+            else:
+                message = f"the reference #{fragment} leads nowhere (at {name!r})"
+                raise ConstraintSyntaxError(message, location)
+            if isinstance(target, dict) and self._starts_resource(target):
+                message = "references into a subschema with its own $id are not resolved yet"
+                raise UnsupportedError(message, location, "$id")
+        return target, fragment
+
+    def _anchor_table(self) -> dict[str, Any]:
+        if self._anchors is None:
+            self._anchors = {}
+            stack: list[Any] = [self.schema]
+            while stack:
+                item = stack.pop()
+                if isinstance(item, dict):
+                    anchor = item.get("$anchor", item.get("$dynamicAnchor"))
+                    own = item.get("id" if self.draft == 4 else "$id")
+                    if self.draft <= 7 and isinstance(own, str) and own.startswith("#"):
+                        anchor = own[1:]
+                    if isinstance(anchor, str):
+                        self._anchors[anchor] = item
+                    stack.extend(item.values())
+                elif isinstance(item, list):
+                    stack.extend(item)
+        return self._anchors
+
+    def _starts_resource(self, schema: dict[str, Any]) -> bool:
+        if schema is self.schema:
+            return False
+        own = schema.get("id" if self.draft == 4 else "$id")
+        return isinstance(own, str) and not own.startswith("#")
+
+    # --- keyword readers --------------------------------------------------------------------
+
+    def _id(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del node
+        if self._starts_resource(schema) and where.rsplit("/", 1)[1] == ("id" if self.draft == 4 else "$id"):
+            if not isinstance(value, str):
+                return
+            message = "a subschema with its own $id is not resolved yet"
+            raise UnsupportedError(message, where, "$id")
+
+    def _type(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        names = value if isinstance(value, list) else [value]
+        bits = 0
+        for name in names:
+            if not isinstance(name, str) or name not in TYPE_BITS:
+                if self.draft == 4 and name == "any":
+                    bits |= ALL_TYPES
+                    continue
+                message = f"unknown type {name!r}"
+                raise ConstraintSyntaxError(message, where)
+            bits |= TYPE_BITS[name]
+        node.restrict(bits)
+
+    def _enum(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if not isinstance(value, list):
+            message = "enum must be an array"
+            raise ConstraintSyntaxError(message, where)
+        if len(value) > self.limits.max_choices:
+            message = f"{len(value)} values, at most {self.limits.max_choices}"
+            raise TooComplex(message, where, "max_choices")
+        node.enums.append(value)
+
+    def _const(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del where, schema
+        if self.draft >= 6:
+            node.enums.append([value])
+
+    def _properties(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        self._expect(value, dict, where)
+        node.properties = {
+            name: self._node(sub, f"{where}/{pointer_token(name)}") for name, sub in value.items()
+        }
+
+    def _required(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if isinstance(value, bool):  # draft 3, still common in the wild
+            message = "required must be an array of names"
+            raise ConstraintSyntaxError(message, where)
+        self._expect(value, list, where)
+        if not all(isinstance(name, str) for name in value):
+            message = "required must be an array of names"
+            raise ConstraintSyntaxError(message, where)
+        node.required = tuple(dict.fromkeys(value))
+
+    def _additional(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        node.additional = self._node(value, where)
+
+    def _items(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        if isinstance(value, list):
+            if self.draft >= 2020:
+                message = "items must be a schema; use prefixItems for positions"
+                raise ConstraintSyntaxError(message, where)
+            node.prefix = [self._node(sub, f"{where}/{i}") for i, sub in enumerate(value)]
+            if "additionalItems" in schema:
+                node.items = self._node(
+                    schema["additionalItems"], where.removesuffix("items") + "additionalItems"
+                )
+        else:
+            node.items = self._node(value, where)
+
+    def _prefix_items(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if self.draft >= 2020:
+            self._expect(value, list, where)
+            node.prefix = [self._node(sub, f"{where}/{i}") for i, sub in enumerate(value)]
+
+    def _count(self, name: str) -> Reader:
+        def read(self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+            del schema
+            if isinstance(value, Decimal) and value == value.to_integral_value():
+                value = int(value)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                message = f"must be a non-negative integer, not {value!r}"
+                raise ConstraintSyntaxError(message, where)
+            if name == "max_length" and value >= MAX_LENGTH:
+                return
+            if name == "min_length" and value > MAX_LENGTH:
+                message = f"minLength {value} is over {MAX_LENGTH}"
+                raise TooComplex(message, where, "max_string_length")
+            setattr(node, name, value)
+
+        return read
+
+    def _bound(self, name: str, exclusive: bool) -> Reader:
+        def read(self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+            if self.draft == 4 and isinstance(value, bool):
+                return  # read beside minimum / maximum
+            if isinstance(value, bool) or not isinstance(value, int | Decimal):
+                message = f"must be a number, not {_kind(value)}"
+                raise ConstraintSyntaxError(message, where)
+            out = exclusive
+            if self.draft == 4:
+                if exclusive:
+                    return
+                other = schema.get("exclusiveMinimum" if name == "minimum" else "exclusiveMaximum")
+                out = other is True
+            node.add_bound(name, value, out)
+
+        return read
+
+    def _multiple(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or value <= 0:
+            message = f"must be a number above zero, not {value!r}"
+            raise ConstraintSyntaxError(message, where)
+        node.multiples.append(value)
+
+    def _pattern(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        self._expect(value, str, where)
+        if len(value) > self.limits.max_regex_bytes:
+            message = f"longer than {self.limits.max_regex_bytes} bytes"
+            raise TooComplex(message, where, "max_regex_bytes")
+        try:
+            compiled = compile_text(value, search=True, nul=False, limits=self.limits)
+        except GrammarError as error:
+            raise error.at(where) from None
+        node.texts.append(("pattern", value, compiled))
+
+    def _format(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        self._expect(value, str, where)
+        if self.options.formats == "annotate":
+            self.diagnostics.append((where, f"format {value} is an annotation"))
+        elif value in ENFORCED_FORMATS:
+            node.texts.append(("format", value, None))
+        elif value in UNSUPPORTED_FORMATS:
+            message = f"format {value} is not enforced yet"
+            raise UnsupportedError(message, where, "format")
+        else:
+            self.diagnostics.append((where, f"unknown format {value} is an annotation"))
+
+    def _all_of(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        node.all_of = self._branches(value, where)
+
+    def _any_of(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        node.any_of.append(self._branches(value, where))
+
+    def _one_of(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        node.one_of = self._branches(value, where)
+
+    def _branches(self, value: Any, where: str) -> list[Node]:
+        self._expect(value, list, where)
+        if not value:
+            message = "needs at least one schema"
+            raise ConstraintSyntaxError(message, where)
+        if len(value) > self.limits.max_branches:
+            message = f"{len(value)} branches, at most {self.limits.max_branches}"
+            raise TooComplex(message, where, "max_branches")
+        return [self._node(sub, f"{where}/{i}") for i, sub in enumerate(value)]
+
+    def _expect(self, value: Any, kind: type, where: str) -> None:
+        if not isinstance(value, kind):
+            wanted = {dict: "an object", list: "an array", str: "a string"}[kind]
+            message = f"must be {wanted}, not {_kind(value)}"
+            raise ConstraintSyntaxError(message, where)
+
+
+Reader = Callable[[Document, Node, Any, str, dict[str, Any]], None]
+
+
+def _readers() -> dict[str, Reader]:
+    count = Document._count  # noqa: SLF001 - own class
+    bound = Document._bound  # noqa: SLF001 - own class
+    self: Any = None
+    return {
+        "id": Document._id, "$id": Document._id,
+        "type": Document._type, "enum": Document._enum, "const": Document._const,
+        "properties": Document._properties, "required": Document._required,
+        "additionalProperties": Document._additional,
+        "items": Document._items, "prefixItems": Document._prefix_items,
+        "minItems": count(self, "min_items"), "maxItems": count(self, "max_items"),
+        "minLength": count(self, "min_length"), "maxLength": count(self, "max_length"),
+        "minimum": bound(self, "minimum", False), "maximum": bound(self, "maximum", False),
+        "exclusiveMinimum": bound(self, "minimum", True),
+        "exclusiveMaximum": bound(self, "maximum", True),
+        "multipleOf": Document._multiple, "pattern": Document._pattern,
+        "format": Document._format, "allOf": Document._all_of, "anyOf": Document._any_of,
+        "oneOf": Document._one_of,
+    }  # fmt: skip
+
+
+_READERS = _readers()
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "a number", Decimal: "a number", str: "a string",
+             list: "an array", dict: "an object"}  # fmt: skip
+    return names.get(type(value), type(value).__name__)
+
+
+def parse_json(text: str | bytes, limits: Limits) -> Any:
+    """Strict RFC 8259 parsing with exact decimals. Raises ConstraintSyntaxError, TooComplex."""
+    if len(text) > limits.max_schema_bytes:
+        message = f"{len(text)} bytes, at most {limits.max_schema_bytes}"
+        raise TooComplex(message, "", "max_schema_bytes")
+    try:
+        if isinstance(text, bytes):
+            text = text.decode()
+        return json.loads(text, parse_float=Decimal, parse_constant=_constant, parse_int=int)
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8 at byte {error.start}"
+        raise ConstraintSyntaxError(message, f"@{error.start}") from None
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode())
+        message = f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        raise ConstraintSyntaxError(message, f"@{offset}") from None
+    except RecursionError:
+        message = "the schema is nested too deep"
+        raise TooComplex(message, "", "max_schema_depth") from None
+    except ValueError as error:
+        raise ConstraintSyntaxError(str(error), "@0") from None
+
+
+def _constant(name: str) -> Any:
+    message = f"{name} is not JSON"
+    raise ValueError(message)
+
+

@@ -1,0 +1,100 @@
+"""The plain meaning of a loaded node on a parsed value: the obvious recursive definition.
+
+Used where listed values (``enum``, ``const``) meet other keywords; values come from the schema itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from grammar.formats import format_text
+from grammar.schema.goal import json_key
+from grammar.schema.node import ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING, Node
+
+
+def type_of(value: Any) -> int:
+    """The type bit of a parsed JSON value."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return BOOLEAN
+    if isinstance(value, int | Decimal):
+        return INTEGER if value == int(value) else FRACTION
+    if isinstance(value, str):
+        return STRING
+    return ARRAY if isinstance(value, list) else OBJECT
+
+
+def satisfies(value: Any, nodes: Sequence[Node]) -> bool:
+    """Whether ``value`` satisfies every node, their applicators included."""
+    return all(_satisfies(value, node) for node in nodes)
+
+
+def satisfies_own(value: Any, nodes: Sequence[Node]) -> bool:
+    """Whether ``value`` satisfies every node's own keywords (no refs or combinators)."""
+    return all(_own(value, node) for node in nodes)
+
+
+def _satisfies(value: Any, node: Node) -> bool:
+    return (
+        _own(value, node)
+        and all(_satisfies(value, part) for part in (*node.refs, *node.all_of))
+        and all(any(_satisfies(value, b) for b in choice) for choice in node.any_of)
+        and (not node.one_of or sum(_satisfies(value, b) for b in node.one_of) == 1)
+    )
+
+
+def _own(value: Any, node: Node) -> bool:
+    kind = type_of(value)
+    if not node.types & kind:
+        return False
+    if any(json_key(value) not in {json_key(v) for v in listed} for listed in node.enums):
+        return False
+    if kind == STRING:
+        return _string(value, node)
+    if kind & (INTEGER | FRACTION):
+        return _number(Fraction(value), node)
+    if kind == ARRAY:
+        return _array(value, node)
+    return kind != OBJECT or _object(value, node)
+
+
+def _string(value: str, node: Node) -> bool:
+    high = node.max_length
+    return (
+        node.min_length <= len(value)
+        and (high is None or len(value) <= high)
+        and all((text or format_text(name)).matches(value) for _, name, text in node.texts)
+    )
+
+
+def _number(value: Fraction, node: Node) -> bool:
+    low, high = node.minimum, node.maximum
+    return (
+        (low is None or value > Fraction(low) or (value == Fraction(low) and not node.exclusive_minimum))
+        and (high is None or value < Fraction(high) or (value == Fraction(high) and not node.exclusive_maximum))
+        and all((value / Fraction(m)).denominator == 1 for m in node.multiples)
+    )  # fmt: skip
+
+
+def _array(value: list[Any], node: Node) -> bool:
+    if len(value) < node.min_items or (node.max_items is not None and len(value) > node.max_items):
+        return False
+    for i, item in enumerate(value):
+        schema = node.prefix[i] if i < len(node.prefix) else node.items
+        if schema is not None and not _satisfies(item, schema):
+            return False
+    return True
+
+
+def _object(value: dict[str, Any], node: Node) -> bool:
+    if any(name not in value for name in node.required):
+        return False
+    for name, item in value.items():
+        schema = (node.properties or {}).get(name, node.additional)
+        if schema is not None and not _satisfies(item, schema):
+            return False
+    return True

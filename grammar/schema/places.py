@@ -1,0 +1,282 @@
+"""The structural states of JSON text under a schema.
+
+A *continuation* (``Root``, ``Member``, ``Element``) says what follows a finished value; it holds the
+vector of conjunctions the value is tried against and turns the set of those it satisfied (a bit
+set) into the next place. Places hold the continuation of the container they are in, so a place
+names the whole stack; equal stacks are the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grammar import lexemes
+from grammar.arena import Arena
+from grammar.errors import TooComplex
+from grammar.kernels import MAX_COUNT, SPACE
+from grammar.lexemes import Lexeme
+from grammar.schema.goal import Conjunction, Goal
+from grammar.schema.node import NUMBER, STRING
+
+if TYPE_CHECKING:
+    from grammar.schema.arrays import ArrayAt
+    from grammar.schema.program import Program
+
+SPACES = np.frombuffer(b" \t\n\r", dtype=np.uint8)
+NUMBER_STARTS = np.frombuffer(b"-0123456789", dtype=np.uint8)
+QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
+OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b"{}[]"
+
+#: (bytes that lead on, state they lead to, None at the end of the text)
+Way = tuple[bytes, int | None]
+
+
+class Continuation:
+    """What follows a value. ``vector``: the conjunctions it is tried against; ``merged``:
+    nobody needs to know which of them held, only that one did."""
+
+    __slots__ = ("depth", "key", "merged", "program", "vector")
+
+    def __init__(
+        self, program: Program, key: Hashable, vector: Goal, depth: int, *, merged: bool
+    ) -> None:
+        self.program = program
+        self.key = key
+        self.vector = vector
+        self.depth = depth
+        self.merged = merged
+
+    def then(self, arena: Arena, bits: int) -> int:
+        """The state after a value that satisfied the members ``bits``."""
+        raise NotImplementedError
+
+
+class Root(Continuation):
+    """The whole text."""
+
+    def then(self, arena: Arena, bits: int) -> int:
+        del bits
+        return arena.place(("done",), Done)
+
+
+class LexemeReturn:
+    """After a scalar: label -> bits -> continuation."""
+
+    __slots__ = ("bits", "continuation", "depth")
+
+    def __init__(self, continuation: Continuation, bits: list[int]) -> None:
+        self.continuation = continuation
+        self.bits = bits
+        self.depth = continuation.depth
+
+    def after(self, arena: Arena, label: int) -> int:
+        return self.continuation.then(arena, self.bits[label])
+
+
+class BasePlace:
+    """Common parts of places. ``rest``: cached shortest completion of the whole text."""
+
+    accepting = False
+    rest: bytes | None = None
+    depth: int | None = None
+    additional_depth: int | None = None
+    starts_key = False
+
+    def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
+        raise NotImplementedError
+
+    def follow(self, arena: Arena, byte: int) -> int:
+        raise NotImplementedError
+
+    def way(self, arena: Arena) -> Way:
+        """A certified way on: bytes and the state they lead to."""
+        raise NotImplementedError
+
+    def words(self) -> list[str]:
+        """What may come here, for people."""
+        return []
+
+
+class Done(BasePlace):
+    """After the text."""
+
+    accepting = True
+    depth = 0
+
+    def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
+        pass
+
+    def way(self, arena: Arena) -> Way:
+        del arena
+        return b"", None
+
+    def words(self) -> list[str]:
+        return ["the end of the text"]
+
+
+class Space(BasePlace):
+    """The one space of ``single_space``, before ``target``."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+
+    def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
+        del arena
+        row[0x20] = self.target
+
+    def way(self, arena: Arena) -> Way:
+        del arena
+        return b" ", self.target
+
+    def words(self) -> list[str]:
+        return ["a space"]
+
+
+def spaced(arena: Arena, program: Program, target: int) -> int:
+    """``target`` behind the mandatory space, where the spelling has one."""
+    if not target or not program.single_space:
+        return target
+    return arena.place(("space", target), lambda: Space(target))
+
+
+def allow_space(program: Program, row: npt.NDArray[np.int32]) -> None:
+    """Whitespace of flexible spelling stays in the place."""
+    if program.flexible:
+        row[SPACES] = SPACE
+        row[:256][program.vocabulary.dead_bytes] = 0
+
+
+class Value(BasePlace):
+    """Where a value starts. ``closing``: the array that may also end here, after ``[``."""
+
+    def __init__(self, continuation: Continuation, *, space: bool, closing: ArrayAt | None = None) -> None:
+        self.continuation = continuation
+        self.space = space
+        self.closing = closing
+        self.depth = continuation.depth
+        self.members = self._members()
+
+    def _members(self) -> list[tuple[int, Conjunction]]:
+        """The (bit, conjunction) that may be used; only the cheapest below the depth limit."""
+        continuation = self.continuation
+        members = list(enumerate(continuation.vector))
+        if continuation.depth >= continuation.program.limits.max_depth and members:
+            costs = continuation.program.costs
+            members = [costs.cheapest(continuation.vector)]
+        return members
+
+    def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
+        program = self.continuation.program
+        deep = self.continuation.depth >= program.limits.max_depth
+        types = 0
+        for _, member in self.members:
+            types |= program.costs.best(member)[1] if deep else member.types
+        if deep:
+            arena.pruned += 1
+        self._literals(arena, row, types, deep=deep)
+        if types & STRING:
+            self._scalar(arena, row, "string")
+        if types & NUMBER:
+            self._scalar(arena, row, "number")
+        for kind, byte in ((program.shapes.objects, OPEN_OBJECT), (program.shapes.arrays, OPEN_ARRAY)):
+            if any(kind(member) for _, member in self.members) and self._opens(arena, byte, deep):
+                row[byte] = -(1 << 30)
+        if self.closing is not None and self.closing.close_bits:
+            row[CLOSE_ARRAY] = -(1 << 30)
+        row[program.vocabulary.dead_bytes] = 0
+        if self.space:
+            allow_space(program, row)
+
+    def _opens(self, arena: Arena, byte: int, deep: bool) -> bool:
+        del arena
+        costs = self.continuation.program.costs
+        if not deep:
+            return True
+        return costs.text(self.members[0][1])[:1] == bytes([byte])
+
+    def _literals(self, arena: Arena, row: npt.NDArray[np.int32], types: int, *, deep: bool) -> None:
+        del types, deep
+        program = self.continuation.program
+        found: dict[bytes, int] = {}
+        for bit, member in self.members:
+            for text in program.costs.literals(member):
+                found[text] = found.get(text, 0) | 1 << bit
+        for text, bits in found.items():
+            key = ("literal", text)
+            lexeme = program.vocabulary.lexemes.get(key)
+            if lexeme is None:
+                lexeme = program.vocabulary.lexemes[key] = lexemes.literal(text)
+            row[text[0]] = self._enter(arena, lexeme, [bits], 0, MAX_COUNT)
+
+    def _scalar(self, arena: Arena, row: npt.NDArray[np.int32], kind: str) -> None:
+        program = self.continuation.program
+        scalars = program.scalars
+        of = scalars.string_spec if kind == "string" else scalars.number_spec
+        specs = [(bit, spec) for bit, m in self.members if (spec := of(m)) is not None]
+        if not specs:
+            return
+        low, high = 0, MAX_COUNT
+        try:
+            if kind == "string" and (shared := self._plain(specs)) is not None:
+                lexeme, bits, low, high = shared
+            else:
+                found = scalars.lexeme(kind, specs, merge=self.continuation.merged)
+                if found is None:
+                    return
+                lexeme, bits = found
+        except TooComplex:
+            arena.pruned += 1
+            return
+        code = self._enter(arena, lexeme, bits, low, high)
+        starts = [QUOTE] if kind == "string" else NUMBER_STARTS[lexeme.rows[1, NUMBER_STARTS] != 0]
+        row[starts] = code
+
+    def _plain(self, specs: list[tuple[int, Any]]) -> tuple[Lexeme, list[int], int, int] | None:
+        """The shared string lexeme, when every member that matters bounds only the length."""
+        scalars = self.continuation.program.scalars
+        bits = sum(1 << bit for bit, _ in specs)
+        distinct = {spec for _, spec in specs}
+        if self.continuation.merged and ("text", (), 0, None) in distinct:
+            return scalars.plain_string(), [bits], 0, MAX_COUNT
+        if len(distinct) != 1 or not scalars.is_plain(specs[0][1]):
+            return None
+        _, _, low, high = specs[0][1]
+        return scalars.plain_string(), [bits], low, MAX_COUNT if high is None else high
+
+    def _enter(self, arena: Arena, lexeme: Lexeme, bits: list[int], low: int, high: int) -> int:
+        owner = LexemeReturn(self.continuation, bits)
+        labels = np.full(lexeme.labels, -(1 << 30), dtype=np.int32)
+        key = (self.continuation.key, tuple(bits), low, high)
+        rp = arena.return_point(key, owner, labels, low, high)
+        return arena.enter(arena.lexeme_base(lexeme) + 1, rp)
+
+    def follow(self, arena: Arena, byte: int) -> int:
+        if byte == CLOSE_ARRAY:
+            assert self.closing is not None
+            return self.closing.close(arena)
+        from grammar.schema.arrays import open_array  # noqa: PLC0415 - the two recurse
+        from grammar.schema.objects import open_object  # noqa: PLC0415 - the two recurse
+
+        opened = open_object if byte == OPEN_OBJECT else open_array
+        return opened(arena, self.continuation, self.members)
+
+    def way(self, arena: Arena) -> Way:
+        if self.closing is not None and self.closing.close_bits:
+            return b"]", self.closing.close(arena)
+        costs = self.continuation.program.costs
+        bit, member = costs.cheapest(self.continuation.vector)
+        return costs.text(member), self.continuation.then(arena, 1 << bit)
+
+    def words(self) -> list[str]:
+        types = 0
+        for _, member in self.members:
+            types |= member.types
+        names = ("null", "true or false", "an object", "an array", "a string", "an integer", "a number")
+        found = [name for i, name in enumerate(names) if types >> i & 1]
+        if "a number" in found and "an integer" in found:
+            found.remove("an integer")
+        return found + (["`]`"] if self.closing and self.closing.close_bits else [])

@@ -1,0 +1,163 @@
+"""Program: everything a compiled schema needs to make states when they are first visited."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Any
+
+from grammar import lexemes
+from grammar.dfa import Dfa
+from grammar.errors import TooComplex, Unsatisfiable
+from grammar.lexemes import KeyLexeme, Lexeme
+from grammar.options import JsonOptions, Limits
+from grammar.regex import Spelling, json_string_dfa
+from grammar.schema.cost import INFINITE, Costs, key_spelling
+from grammar.schema.document import Document
+from grammar.schema.goal import Conjunction, Goals
+from grammar.schema.shape import ObjectSpec, Shapes
+from grammar.schema.strings import Scalars
+from grammar.vocabulary import Vocabulary
+
+
+class Program:
+    """A loaded schema with its goals, shapes, scalars and costs, for one vocabulary."""
+
+    def __init__(
+        self, text: str | bytes, vocabulary: Vocabulary, options: JsonOptions, limits: Limits,
+        shipped: dict[str, Dfa],
+    ) -> None:  # fmt: skip
+        self.vocabulary = vocabulary
+        self.options = options
+        self.limits = limits
+        self.document = Document(text, options, limits)
+        self.goals = Goals(limits)
+        self.shapes = Shapes(self.goals, options)
+        self.scalars = Scalars(vocabulary, options, limits, shipped)
+        self.costs = Costs(self)
+        self.pruned = 0
+        dead = vocabulary.dead_bytes
+        self.ascii_spellable = not dead[0x20:0x7F].any()
+        self.flexible = options.whitespace == "flexible"
+        self.single_space = options.whitespace == "single_space" and not dead[0x20]
+        self.gap = int(self.single_space)
+        self.comma = b", " if self.single_space else b","
+        self.colon = b": " if self.single_space else b":"
+        self._keys: dict[str, bytes | None] = {}
+        self.object_shapes: dict[tuple[int, ...], Any] = {}
+        self.can_spell_keys = not dead[0x22] and not dead[0x3A]
+
+    def load(self) -> Iterator[None]:
+        """Read the schema and solve its root. Yields between pieces of work of about 1 ms."""
+        try:
+            yield from self.document.scan()
+            self.root = self.goals.of([self.document.root])
+            for node in self.document.all_nodes():
+                if node.refs or node.all_of or node.any_of or node.one_of:
+                    self.goals.of([node])
+            yield
+            if self.costs.of(self.root) >= INFINITE:
+                self._refuse()
+        except RecursionError:
+            message = "references or combinators are nested too deep"
+            raise TooComplex(message, "", "max_schema_depth") from None
+
+    def _refuse(self) -> None:
+        if self.pruned:
+            message = "every way to satisfy the schema exceeds a limit"
+            raise TooComplex(message, "", "max_dfa_states")
+        dead = [f"0x{b:02x}" for b in range(0x20, 0x7F) if self.vocabulary.dead_bytes[b]]
+        message = "no value satisfies the schema"
+        if dead:
+            message += f" with this vocabulary, which cannot spell {', '.join(dead[:8])}"
+        raise Unsatisfiable(message, "")
+
+    # --- spelling ---------------------------------------------------------------------------
+
+    def spellable(self, text: bytes) -> bool:
+        """Whether the vocabulary has a token for every byte."""
+        dead = self.vocabulary.dead_bytes
+        return not any(dead[b] for b in text)
+
+    def key_text(self, name: str) -> bytes | None:
+        """A key as written, quotes included; None when it cannot be spelled."""
+        if name not in self._keys:
+            lone = any(0xD800 <= ord(c) < 0xE000 for c in name)
+            text = None if lone else key_spelling(name)
+            self._keys[name] = text if text and self.spellable(text) else None
+        return self._keys[name]
+
+    def members(self, spec: ObjectSpec, names: list[str]) -> bytes:
+        """``"key":value,...`` with the shortest values."""
+        return self.comma.join(
+            (self.key_text(name) or b"") + self.colon + self.costs.goal_text(spec.goal(name))
+            for name in names
+        )
+
+    # --- scalars ----------------------------------------------------------------------------
+
+    def _scalar(self, conjunction: Conjunction, kind: str) -> tuple[Lexeme, int] | None:
+        """The lexeme of one conjunction's strings or numbers, and its lowest length."""
+        scalars = self.scalars
+        if kind == "string":
+            spec = scalars.string_spec(conjunction)
+            if spec is not None and scalars.is_plain(spec):
+                return scalars.plain_string(), spec[2]
+        else:
+            spec = scalars.number_spec(conjunction)
+        if spec is None:
+            return None
+        found = scalars.lexeme(kind, [(0, spec)], merge=True)
+        return None if found is None else (found[0], 0)
+
+    def scalar_cost(self, conjunction: Conjunction, kind: str) -> int:
+        """Bytes of the shortest string or number of a conjunction."""
+        found = self._scalar(conjunction, kind)
+        if found is None or found[0].distance[1] < 0:
+            return INFINITE
+        return int(found[0].distance[1]) + found[1]
+
+    def scalar_text(self, conjunction: Conjunction, kind: str) -> bytes:
+        """The shortest string or number of a conjunction."""
+        found = self._scalar(conjunction, kind)
+        assert found is not None
+        lexeme, low = found
+        text = lexeme.shortest(1)
+        return text[:1] + lexeme.filler * low + text[1:] if low else text
+
+    def fresh_key(self, taken: Container[str]) -> bytes:
+        """The shortest key that is not in ``taken``, as written."""
+        alphabet = [chr(b) for b in range(0x61, 0x7B) if not self.vocabulary.dead_bytes[b]]
+        words = [""]
+        for word in words:
+            if word not in taken:
+                return b'"' + word.encode() + b'"'
+            words.extend(word + c for c in alphabet)
+        message = "no key can be spelled"
+        raise AssertionError(message)
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def key_automaton(self) -> Dfa:
+        """Any key, each in its one spelling."""
+        key = ("key automaton",)
+        found = self.vocabulary.lexemes.get(key)
+        if found is None:
+            found = self.vocabulary.lexemes[key] = json_string_dfa(
+                Spelling.KEY, dead=self.vocabulary.dead_bytes
+            )
+        assert isinstance(found, Dfa)
+        return found
+
+    def key_lexeme(self, names: list[bytes], is_open: bool) -> KeyLexeme:
+        """The lexeme of a set of spelled names."""
+        key = ("keys", is_open, tuple(names))
+        found = self.vocabulary.lexemes.get(key)
+        if found is None:
+            generic = self.key_automaton() if is_open else None
+            found = self.vocabulary.lexemes[key] = lexemes.key(names, generic)
+            if is_open:
+                found.shared = found if not names else self.key_lexeme([], is_open=True)
+        assert isinstance(found, KeyLexeme)
+        return found
+
+

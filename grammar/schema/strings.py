@@ -1,0 +1,263 @@
+"""String and number values of a goal -> lexemes with one label per set of satisfied members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from grammar import automata, lexemes
+from grammar.dfa import Dfa
+from grammar.formats import format_text
+from grammar.lexemes import Lexeme
+from grammar.numbers import number_dfa
+from grammar.options import JsonOptions, Limits
+from grammar.regex import Spelling, TextDfa, json_string_dfa, spell, spell_dfa
+from grammar.regex.text import bounded, intersect
+from grammar.schema.goal import Conjunction
+from grammar.schema.node import FRACTION, INTEGER, NUMBER, STRING
+from grammar.vocabulary import Vocabulary
+
+#: Keys are shared by value, so that equal strings of different schemas share one lexeme.
+StringSpec = tuple[Any, ...]
+
+
+class Scalars:
+    """Builds the string and number lexemes of one schema; shares them per vocabulary."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, options: JsonOptions, limits: Limits, shipped: dict[str, Dfa]
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.options = options
+        self.limits = limits
+        self.shipped = shipped
+        self.built: dict[str, Dfa] = {}
+        if options.numbers == "any":
+            self.spelling = Spelling.JSON
+        else:
+            self.spelling = Spelling.ASCII if options.ascii_only else Spelling.PLAIN
+        self._texts: dict[tuple[str, str], TextDfa] = {}
+
+    # --- strings ----------------------------------------------------------------------------
+
+    def string_spec(self, conjunction: Conjunction) -> StringSpec | None:
+        """What a conjunction says of strings, by value; None when it allows none."""
+        if "string" not in conjunction.kinds:
+            conjunction.kinds["string"] = self._string_spec(conjunction)
+        found: StringSpec | None = conjunction.kinds["string"]
+        return found
+
+    def _string_spec(self, conjunction: Conjunction) -> StringSpec | None:
+        if not conjunction.types & STRING:
+            return None
+        texts = sorted({(kind, text) for n in conjunction.nodes for kind, text, _ in n.texts})
+        for node in conjunction.nodes:
+            for kind, text, compiled in node.texts:
+                if compiled is not None:
+                    self._texts[kind, text] = compiled
+        low = max((n.min_length for n in conjunction.nodes), default=0)
+        highs = [n.max_length for n in conjunction.nodes if n.max_length is not None]
+        high = min(highs, default=None)
+        if high is not None and low > high:
+            return None
+        if conjunction.enum is not None:
+            values = [v for v in conjunction.enum if isinstance(v, str)]
+            kept = tuple(v for v in values if self._fits(v, texts, low, high))
+            return ("enum", kept) if kept else None
+        spec = ("text", tuple(texts), low, high)
+        if texts and self._text_dfa(spec).is_empty:
+            return None
+        return spec
+
+    def _fits(self, value: str, texts: Sequence[tuple[str, str]], low: int, high: int | None) -> bool:
+        if len(value) < low or (high is not None and len(value) > high):
+            return False
+        if any(0xD800 <= ord(c) < 0xE000 for c in value):
+            return False  # a lone surrogate has no UTF-8: it is never generated
+        return all(self._text(key).matches(value) for key in texts)
+
+    def _text(self, key: tuple[str, str]) -> TextDfa:
+        found = self._texts.get(key)
+        if found is None:
+            assert key[0] == "format"
+            found = self._texts[key] = format_text(key[1], self.spelling.keeps_nul, self.limits)
+        return found
+
+    def _text_dfa(self, spec: StringSpec) -> TextDfa:
+        _, texts, low, high = spec
+        combined = self._text(texts[0])
+        for key in texts[1:]:
+            combined = intersect(combined, self._text(key), self.limits)
+        if low or high is not None:
+            combined = bounded(combined, low, high, self.limits)
+        return combined
+
+    def is_plain(self, spec: StringSpec) -> bool:
+        """Whether only the length is bounded: the shared string lexeme with counters serves."""
+        return spec[0] == "text" and not spec[1]
+
+    def plain_string(self) -> Lexeme:
+        """Any string, counted by characters."""
+        key = ("string", self.spelling)
+        lexeme = self.vocabulary.lexemes.get(key)
+        if lexeme is None:
+            dfa = json_string_dfa(self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits)
+            lexeme = self.vocabulary.lexemes[key] = lexemes.quoted(dfa, 1, counted=True)
+        assert isinstance(lexeme, Lexeme)
+        return lexeme
+
+    def string_dfa(self, spec: StringSpec) -> Dfa:
+        """The interior of the strings of one specification (start 0 when none can be spelled)."""
+        key = f"string:{self.spelling.name}:{spec!r}"
+        dfa = self.built.get(key) or self.shipped.get(key)
+        if dfa is None:
+            dead = self.vocabulary.dead_bytes
+            if spec[0] == "enum":
+                dfa = self._enum_dfa([spell(v, self._enum_spelling()) for v in spec[1]])
+            elif spec[1]:
+                dfa = spell_dfa(self._text_dfa(spec), self.spelling, dead, self.limits)
+            else:
+                dfa = json_string_dfa(self.spelling, spec[2], spec[3], dead=dead, limits=self.limits)
+        self.built[key] = dfa
+        return dfa
+
+    def _enum_spelling(self) -> Spelling:
+        return Spelling.ASCII if self.options.ascii_only else Spelling.KEY
+
+    def _enum_dfa(self, spelled: list[bytes]) -> Dfa:
+        trie = automata.from_strings(sorted(set(spelled)), self.limits)
+        return automata.remove_bytes(
+            Dfa(trie.table, np.minimum(trie.accept, 0).astype(np.int32), trie.start),
+            self.vocabulary.dead_bytes,
+        )
+
+    # --- numbers ----------------------------------------------------------------------------
+
+    def number_spec(self, conjunction: Conjunction) -> tuple[Any, ...] | None:
+        """What a conjunction says of numbers, by value; None when it allows none."""
+        if "number" not in conjunction.kinds:
+            conjunction.kinds["number"] = self._number_spec(conjunction)
+        found: tuple[Any, ...] | None = conjunction.kinds["number"]
+        return found
+
+    def _number_spec(self, conjunction: Conjunction) -> tuple[Any, ...] | None:
+        types = conjunction.types & NUMBER
+        if not types:
+            return None
+        assert types & INTEGER, "no keyword excludes the integers among the numbers"
+        low, low_out, high, high_out = _bounds(conjunction)
+        steps = sorted({Fraction(m) for n in conjunction.nodes for m in n.multiples})
+        spec = (types & FRACTION == 0, low, high, low_out, high_out, _common_step(steps))
+        if conjunction.enum is not None:
+            values = [Fraction(v) for v in conjunction.enum if _is_number(v)]
+            kept = tuple(sorted({v for v in values if _in_set(v, spec)}))
+            return ("enum", kept) if kept else None
+        return spec if low is None or high is None or low <= high else None
+
+    def number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
+        """The literals of one specification."""
+        style = self.options.numbers
+        if spec[0] == "enum":
+            parts = [self._point(value) for value in spec[1]]
+            dfa = parts[0]
+            for other in parts[1:]:
+                dfa = automata.union(dfa, other, self.limits)
+            return dfa
+        integer, low, high, low_out, high_out, step = spec
+        dfa = number_dfa(
+            integer=integer, minimum=low, maximum=high, exclusive_minimum=low_out,
+            exclusive_maximum=high_out, multiple_of=step, style=style, limits=self.limits,
+        )  # fmt: skip
+        if self.vocabulary.dead_bytes[0x2B] or self.vocabulary.dead_bytes[[*b"0123456789-.eE"]].any():
+            dfa = automata.remove_bytes(dfa, self.vocabulary.dead_bytes)
+        return dfa
+
+    def _point(self, value: Fraction) -> Dfa:
+        return number_dfa(
+            integer=value.denominator == 1, minimum=value, maximum=value,
+            style=self.options.numbers, limits=self.limits,
+        )  # fmt: skip
+
+    # --- lexemes ----------------------------------------------------------------------------
+
+    def lexeme(self, kind: str, specs: Sequence[tuple[int, Any]], merge: bool) -> tuple[Lexeme, list[int]] | None:
+        """One lexeme for several members: (bit, specification) -> (lexeme, bits of each label).
+
+        ``merge``: nobody needs to tell the members apart, one label carries all bits. None when
+        nothing can be spelled.
+        """
+        key = (kind, self.spelling, self.options.numbers, self._enum_spelling(), merge,
+               tuple((i, repr(spec)) for i, (_, spec) in enumerate(specs)))  # fmt: skip
+        cached = self.vocabulary.lexemes.get(key)
+        if cached is None:
+            cached = self.vocabulary.lexemes[key] = self._build(kind, [s for _, s in specs], merge)
+        lexeme, members = cached
+        if lexeme is None:
+            return None
+        bits = [sum(1 << specs[i][0] for i in range(len(specs)) if m >> i & 1) for m in members]
+        return lexeme, bits
+
+    def _build(self, kind: str, specs: list[Any], merge: bool) -> tuple[Lexeme | None, list[int]]:
+        make = self.string_dfa if kind == "string" else self.number_dfa
+        wrap = lexemes.quoted if kind == "string" else lexemes.number
+        every = (1 << len(specs)) - 1
+        dfas = [make(spec) for spec in specs]
+        if len(dfas) == 1 or merge:
+            dfa = dfas[0]
+            for other in dfas[1:]:
+                dfa = automata.union(dfa, other, self.limits)
+            return (None, []) if dfa.is_empty else (wrap(dfa, 1), [every])
+        used: dict[int, int] = {}
+        product = automata.product(dfas, lambda bits: bits != 0, limits=self.limits)
+        if product.is_empty:
+            return None, []
+        labels = np.full(len(product.accept), -1, dtype=np.int32)
+        for q in np.flatnonzero(product.accept >= 0).tolist():
+            labels[q] = used.setdefault(int(product.accept[q]), len(used))
+        return wrap(Dfa(product.table, labels, product.start), len(used)), list(used)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _bounds(conjunction: Conjunction) -> tuple[Fraction | None, bool, Fraction | None, bool]:
+    low: Fraction | None = None
+    high: Fraction | None = None
+    low_out = high_out = False
+    for node in conjunction.nodes:
+        if node.minimum is not None:
+            value = Fraction(node.minimum)
+            if low is None or value > low or (value == low and node.exclusive_minimum):
+                low, low_out = value, node.exclusive_minimum
+        if node.maximum is not None:
+            value = Fraction(node.maximum)
+            if high is None or value < high or (value == high and node.exclusive_maximum):
+                high, high_out = value, node.exclusive_maximum
+    return low, low_out, high, high_out
+
+
+def _common_step(steps: list[Fraction]) -> Fraction | None:
+    """Least common multiple: a multiple of every step is a multiple of it."""
+    if not steps:
+        return None
+    common = steps[0]
+    for step in steps[1:]:
+        numerator = np.lcm.reduce([common.numerator * step.denominator, step.numerator * common.denominator], dtype=object)
+        common = Fraction(int(numerator), common.denominator * step.denominator)
+    return common
+
+
+def _in_set(value: Fraction, spec: tuple[Any, ...]) -> bool:
+    integer, low, high, low_out, high_out, step = spec
+    if integer and value.denominator != 1:
+        return False
+    if low is not None and (value < low or (low_out and value == low)):
+        return False
+    if high is not None and (value > high or (high_out and value == high)):
+        return False
+    return step is None or (value / step).denominator == 1

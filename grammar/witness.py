@@ -1,0 +1,262 @@
+"""Certified completions: for every config, concrete bytes that end the text.
+
+Every state was only made reachable because it has such a completion (no dead ends by construction); this
+module writes it down. ``Bounds`` turns it into tokens: exact for grammars with few
+configs (choices, small regexes, enums), else the fewest tokens that spell the witness.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+
+import numpy as np
+
+from grammar import kernels
+from grammar.arena import Arena, Config
+from grammar.lexemes import KeyLexeme, Lexeme
+from grammar.vocabulary import Vocabulary
+
+EXACT_CONFIGS = 3_000  # configs an exact search may visit: about 10 ms
+FEW_BYTES = 72  # a state with more live bytes makes an exact search too wide
+
+
+def witness(arena: Arena, config: Config) -> bytes:
+    """A shortest completion known for ``config``; b"" where the text may end."""
+    state = config & kernels.STATE_MASK
+    found = arena.lexeme_of(state)
+    if found is None:
+        return _structural(arena, state)
+    lexeme, base = found
+    if isinstance(lexeme, KeyLexeme):
+        text, target = _finish_key(arena, config, lexeme, base)
+    else:
+        text, target = _finish_lexeme(arena, config, lexeme, base)
+    return text + _structural(arena, target)
+
+
+def _structural(arena: Arena, state: int) -> bytes:
+    """Completion of a structural state; every one on the way is cached."""
+    if arena.graph is not None:
+        return arena.graph.shortest(state)
+    chain: list[tuple[object, bytes]] = []
+    rest = b""
+    here: int | None = state
+    while here is not None:
+        place = arena.places[here]
+        cached = place.rest
+        if cached is not None:
+            rest = cached
+            break
+        text, here = place.way(arena)
+        chain.append((place, text))
+    for place, text in reversed(chain):
+        rest = text + rest
+        if len(rest) <= 4096:  # longer ones are rare, and the copies would add up
+            place.rest = rest  # type: ignore[attr-defined]
+    return rest
+
+
+def _finish_lexeme(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> tuple[bytes, int]:
+    """Bytes that end a scalar, and the structural state then."""
+    out = bytearray()
+    rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+    low = int(arena.rps[rp, kernels.MIN])
+    while True:
+        state = config & kernels.STATE_MASK
+        count = config >> kernels.COUNT_SHIFT
+        if arena.flags[state] & kernels.COUNTED and count < low:
+            byte = lexeme.filler[0]
+        else:
+            left = lexeme.shortest(state - base)
+            if not left:  # a number that may end here
+                code = int(arena.table[state * 256 + 0x2C])
+                label = kernels.REDO - code
+                offset = int(arena.rps[rp, kernels.OFFSET]) + label
+                if arena.returns[offset] == kernels.UNKNOWN:
+                    arena.resolve(kernels.MISS_RETURN, rp, label)
+                return bytes(out), int(arena.returns[offset])
+            byte = left[0]
+        config = arena.step(config, byte)
+        assert config >= 0, "the witness of a lexeme was refused"
+        out.append(byte)
+        if arena.flags[config & kernels.STATE_MASK] & kernels.STRUCTURAL:
+            return bytes(out), config & kernels.STATE_MASK
+
+
+def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> tuple[bytes, int]:
+    """Bytes that end a key, and the structural state then."""
+    for text in _key_endings(arena, config, lexeme, base):
+        here = config
+        for byte in text:
+            here = arena.step(here, byte)
+            if here < 0:
+                break
+        else:
+            return text, here & kernels.STATE_MASK
+    message = "a key without an ending"
+    raise AssertionError(message)
+
+
+def _key_endings(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
+    """Candidates, best first: the quote, the listed names below, a few more characters."""
+    state = (config & kernels.STATE_MASK) - base
+    names: list[bytes] = []
+    if state >= lexeme.trie_base:
+        node = state - lexeme.trie_base
+        low, high = lexeme.span[node].tolist()
+        for k in range(low, high):
+            name = lexeme.names[int(lexeme.order[k])]
+            depth = _depth_below(lexeme, name, state)
+            names.append(name[depth:] + b'"')
+    if not lexeme.is_open:
+        return sorted(names, key=len)
+    to_boundary = lexeme.shortest(state)
+    more = [to_boundary[:-1] + lexeme_filler(lexeme) * k + b'"' for k in range(1, len(lexeme.names) + 2)]
+    return [to_boundary, *sorted(names, key=len), *more]
+
+
+def lexeme_filler(lexeme: KeyLexeme) -> bytes:
+    """A byte that continues any open key."""
+    return lexeme.filler or b"a"
+
+
+def _depth_below(lexeme: KeyLexeme, name: bytes, state: int) -> int:
+    here = lexeme.trie_base
+    for depth, byte in enumerate(name):
+        if here == state:
+            return depth
+        here = int(lexeme.rows[here, byte])
+    return len(name)
+
+
+class Bounds:
+    """Tokens still needed from a config: an upper bound, exact for small grammars."""
+
+    def __init__(self, arena: Arena, vocabulary: Vocabulary, root: Config) -> None:
+        self.arena = arena
+        self.vocabulary = vocabulary
+        self._root = root
+        self._bytes: dict[Config, int] = {}
+        self._tokens: dict[Config, int] = {}
+
+    @functools.cached_property
+    def exact(self) -> dict[Config, int] | None:
+        """Exact distances of every config, when there are few."""
+        self._edges = self._explore(self._root)
+        return None if self._edges is None else _distances(self.arena, self._edges)
+
+    def longest(self) -> int | None:
+        """Most tokens from the root; None when infinite or not explored."""
+        if self.exact is None or self._edges is None:
+            return None
+        return _longest_path(self._edges, self._root)
+
+    def in_bytes(self, config: Config) -> int:
+        """Length of the witness: an upper bound on ``in_tokens``."""
+        found = self._bytes.get(config)
+        if found is None:
+            found = self._bytes[config] = len(witness(self.arena, config))
+        return found
+
+    def in_tokens(self, config: Config) -> int:
+        """Tokens that suffice to complete the text (EOS not counted)."""
+        if self.exact is not None and config in self.exact:
+            return self.exact[config]
+        found = self._tokens.get(config)
+        if found is None:
+            if len(self._tokens) > 100_000:
+                self._tokens.clear()
+            text = witness(self.arena, config)
+            found = self._tokens[config] = self.vocabulary.count_tokens(text)
+        return found
+
+    def plan(self, config: Config) -> list[int]:
+        """Tokens that complete the text, ``in_tokens`` of them."""
+        if self.exact is None or config not in self.exact:
+            return self.vocabulary.segment(witness(self.arena, config))
+        out: list[int] = []
+        while self.exact[config] > 0:
+            ends = self.ends(config)
+            token = next(
+                int(t) for t in np.flatnonzero(ends >= 0) if self.exact[int(ends[t])] == self.exact[config] - 1
+            )
+            out.append(token)
+            config = int(ends[token])
+        return out
+
+    def ends(self, config: Config) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """int64[logit_size]: the config after each token, -1 where it is not allowed.
+
+        Every miss below ``config`` must be resolved (its mask was computed).
+        """
+        v = self.vocabulary
+        ends = np.full(v.logit_size, -1, dtype=np.int64)
+        kernels.walk_ends(config, v.node, v.skip, v.duplicate, *self.arena.tables(), ends)
+        return ends
+
+    def _explore(self, root: Config) -> dict[Config, list[Config]] | None:
+        """Token edges by breadth-first search over configs, or None when there are many."""
+        arena = self.arena
+        edges: dict[Config, list[Config]] = {}
+        queue = deque([root])
+        while queue:
+            config = queue.popleft()
+            if config in edges:
+                continue
+            state = config & kernels.STATE_MASK
+            row = arena.table[state * 256 : state * 256 + 256]
+            if len(edges) >= EXACT_CONFIGS or np.count_nonzero(row) >= FEW_BYTES:
+                return None
+            if (row == kernels.SPACE).any():
+                return None
+            after = arena.walk(self.vocabulary, config).ends
+            if after is None:
+                return None
+            if any(arena.flags[c & kernels.STATE_MASK] & kernels.COUNTED for c in after):
+                return None
+            edges[config] = after
+            queue.extend(after)
+        return edges
+
+
+def _longest_path(edges: dict[Config, list[Config]], root: Config) -> int | None:
+    """Longest path of an acyclic graph (iterative depth-first search); None with a cycle."""
+    length: dict[Config, int] = {}
+    active: set[Config] = set()
+    stack = [root]
+    while stack:
+        config = stack[-1]
+        if config in length:
+            stack.pop()
+            continue
+        if config not in active:
+            active.add(config)
+            todo = [c for c in edges[config] if c not in length]
+            if any(c in active for c in todo):
+                return None
+            if todo:
+                stack.extend(todo)
+                continue
+        if any(c not in length for c in edges[config]):
+            return None
+        length[config] = max((1 + length[c] for c in edges[config]), default=0)
+        active.discard(config)
+        stack.pop()
+    return length[root]
+
+
+def _distances(arena: Arena, edges: dict[Config, list[Config]]) -> dict[Config, int]:
+    before: dict[Config, list[Config]] = {config: [] for config in edges}
+    for config, after in edges.items():
+        for target in after:
+            before[target].append(config)
+    distance = {config: 0 for config in edges if arena.accepting(config)}
+    queue = deque(distance)
+    while queue:
+        config = queue.popleft()
+        for earlier in before[config]:
+            if earlier not in distance:
+                distance[earlier] = distance[config] + 1
+                queue.append(earlier)
+    return distance
