@@ -14,6 +14,7 @@ from typing import Any
 
 import jsonschema
 import referencing
+import referencing.exceptions
 import referencing.jsonschema
 from jsonschema import _keywords, _legacy_keywords, _utils
 from jsonschema.validators import validator_for
@@ -117,8 +118,11 @@ def _decimals(checker: jsonschema.TypeChecker) -> jsonschema.TypeChecker:
 
 def _registry(remotes: Mapping[str, Any], base: Any) -> Any:
     dialect = referencing.jsonschema.specification_with(base.META_SCHEMA["$schema"])
-    resources = (
-        (uri, referencing.Resource.from_contents(schema, default_specification=dialect))
-        for uri, schema in remotes.items()
-    )
-    return referencing.jsonschema.SchemaRegistry().with_resources(resources)
+
+    def retrieve(uri: str) -> Any:
+        if uri not in remotes:
+            raise referencing.exceptions.NoSuchResource(uri)
+        return referencing.Resource.from_contents(remotes[uri], default_specification=dialect)
+
+    # Asked for one by one: a schema of another dialect is not looked through unless it is used.
+    return referencing.Registry(retrieve=retrieve)  # type: ignore[call-arg]
