@@ -171,7 +171,7 @@ class Arena:
             base = self._reserve(len(lexeme.rows) - 1) - 1
             self._lexemes[id(lexeme)] = base
             first, last = base + 1, base + len(lexeme.rows)
-            self.table[first * 256 : last * 256] = kernels.rebase(lexeme.rows[1:], base).reshape(-1)
+            kernels.install(lexeme.rows, base, self.table)
             self.flags[first:last] = lexeme.flags[1:]
             self._spans.append((first, last, lexeme))
         return base
@@ -180,7 +180,7 @@ class Arena:
         """A whole automaton as structural states (regex, choice); returns the base."""
         base = self._reserve(len(rows) - 1) - 1
         first, last = base + 1, base + len(rows)
-        self.table[first * 256 : last * 256] = kernels.rebase(rows[1:], base).reshape(-1)
+        kernels.install(rows, base, self.table)
         self.flags[first:last] = kernels.STRUCTURAL | np.where(accepting[1:], kernels.ACCEPT, 0)
         return base
 

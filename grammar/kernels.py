@@ -413,27 +413,36 @@ def exit_jobs(exits, n, base, config, contextual, node, table, jobs):  # type: i
 
 
 @njit(cache=True, nogil=True)
-def key_trie(blob, offsets, generic, generic_start, closed, quote_exit):  # type: ignore[no-untyped-def]
+def key_trie(blob, offsets, generic, generic_start, closed, base):  # type: ignore[no-untyped-def]
     """Rows of a key lexeme: a trie of spelled names over a generic string automaton.
 
-    ``blob, offsets``: the names, sorted by bytes, distinct. ``generic`` int32[n, 256]: automaton
-    of any key in the codes above, with its own states numbered from 1 (row 0 dead). In a
-    closed trie only the names exist. Returns (rows int32[nodes, 256] with trie node k numbered
-    k + 1 + base where base = len(generic) if open else 0, generic state of each node int32,
-    range of names below each node int32[nodes, 2]).
+    ``blob, offsets``: the names, sorted by bytes, distinct. ``generic`` int32[base, 256]: the
+    automaton of any key in the codes above (row 0 dead, row 1 the entry); trie node k is state
+    base + k. In a ``closed`` trie only the names exist. The exit after name w carries label w.
+    Returns (rows int32[base + nodes, 256], generic state of each node int32, range of names at
+    or below each node int32[nodes, 2]).
     """
     n_names = len(offsets) - 1
-    total = len(blob) + 1
-    base = 1 if closed else len(generic)
-    rows = np.zeros((total, 256), dtype=np.int32)
-    gen = np.zeros(total, dtype=np.int32)
-    span = np.zeros((total, 2), dtype=np.int32)
-    path = np.zeros(4096, dtype=np.int64)
-    n = 1
+    nodes = 1
+    for w in range(n_names):
+        start = offsets[w]
+        length = offsets[w + 1] - start
+        common = 0
+        if w > 0:
+            p_start = offsets[w - 1]
+            limit = min(length, start - p_start)
+            while common < limit and blob[start + common] == blob[p_start + common]:
+                common += 1
+        nodes += length - common
+    rows = np.empty((base + nodes, 256), dtype=np.int32)
+    rows[:base] = generic
+    gen = np.zeros(nodes, dtype=np.int32)
+    span = np.zeros((nodes, 2), dtype=np.int32)
+    path = np.zeros(len(blob) + 1, dtype=np.int64)
     gen[0] = generic_start
-    if not closed:
-        rows[0] = generic[generic_start]
+    rows[base] = generic[generic_start]
     span[0, 1] = n_names
+    n = 1
     depth = 0
     for w in range(n_names):
         start = offsets[w]
@@ -441,7 +450,7 @@ def key_trie(blob, offsets, generic, generic_start, closed, quote_exit):  # type
         common = 0
         if w > 0:
             p_start = offsets[w - 1]
-            limit = min(length, offsets[w] - p_start)
+            limit = min(length, start - p_start)
             while common < limit and blob[start + common] == blob[p_start + common]:
                 common += 1
         while depth > common:
@@ -450,19 +459,18 @@ def key_trie(blob, offsets, generic, generic_start, closed, quote_exit):  # type
         while depth < length:
             byte = blob[start + depth]
             parent = path[depth]
-            if not closed:
-                gen[n] = generic[gen[parent], byte]
-                rows[n] = generic[gen[n]]
+            gen[n] = 0 if closed else generic[gen[parent], byte]
+            rows[base + n] = generic[gen[n]]
             span[n, 0] = w
-            rows[parent, byte] = base + n
+            rows[base + parent, byte] = base + n
             depth += 1
             path[depth] = n
             n += 1
-        rows[path[depth], 34] = quote_exit - w
+        rows[base + path[depth], 34] = -1 - w
     while depth > 0:
         span[path[depth], 1] = n_names
         depth -= 1
-    return rows[:n].copy(), gen[:n].copy(), span[:n].copy()
+    return rows, gen, span
 
 
 @njit(cache=True, nogil=True)
@@ -477,20 +485,10 @@ def alive_nodes(span, allowed, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill_rows(rows, rows_index, caches):  # type: ignore[no-untyped-def]
-    """Copy cached masks into the rows of a batch: rows[i] = caches[rows_index[i]]."""
-    for i in range(len(rows_index)):
-        if rows_index[i] >= 0:
-            rows[i, :] = caches[rows_index[i], :]
-
-
-@njit(cache=True, nogil=True)
-def rebase(rows, base):  # type: ignore[no-untyped-def]
-    """Local goto codes -> arena codes: state s becomes base + s (0 stays dead)."""
-    out = rows.copy()
-    flat = out.reshape(-1)
-    for i in range(len(flat)):
-        t = flat[i]
-        if 0 < t < ENTER:
-            flat[i] = t + base
-    return out
+def install(rows, base, table):  # type: ignore[no-untyped-def]
+    """Write local rows 1.. into ``table`` at base + 1.., goto codes shifted by ``base``."""
+    for s in range(1, len(rows)):
+        at = (base + s) * 256
+        for b in range(256):
+            t = rows[s, b]
+            table[at + b] = t + base if 0 < t < ENTER else t

@@ -201,38 +201,38 @@ def key(names: Sequence[bytes], generic: Dfa | None) -> KeyLexeme:
     offsets = np.zeros(len(names) + 1, dtype=np.int64)
     np.cumsum([len(names[i]) for i in order], out=offsets[1:])
     if generic is None:
-        table = np.zeros((1, 256), dtype=np.int32)
+        table = np.zeros((2, 256), dtype=np.int32)
         start = 0
     else:
-        # local numbering of generic states: 1 is the entry, so state s of the automaton is s + 1
+        # row 1 is the entry, so state s of the automaton is s + 1
         table = np.zeros((generic.num_states + 1, 256), dtype=np.int32)
         table[2:] = np.where(generic.table[1:] > 0, generic.table[1:] + 1, 0)
         table[np.flatnonzero(generic.accept >= 0) + 1, QUOTE] = -1 - len(names)
         start = generic.start + 1
-    # ``closed`` tries are numbered after the dead state and the entry
-    trie, shape, span = kernels.key_trie(blob, offsets, table, start, generic is None, -1)
-    if generic is None:
-        base = 2
-        trie = kernels.rebase(trie, 1)
-        rows = np.concatenate([np.zeros((2, 256), dtype=np.int32), trie])
-    else:
-        base = len(table)
-        rows = np.concatenate([table, trie])
+    base = len(table)
+    rows, shape, span = kernels.key_trie(blob, offsets, table, start, generic is None, base)
     # exits carry the sorted position: turn it into the caller's label
     tail = rows[base:]
-    for node, (low, _) in enumerate(span.tolist()):
-        code = int(tail[node, QUOTE])
-        if code < 0 and -1 - code != len(names):
-            tail[node, QUOTE] = -1 - order[-1 - code]
-        del low
+    codes = tail[:, QUOTE]
+    listed = np.flatnonzero((codes < 0) & (codes > -1 - len(names)))
+    tail[listed, QUOTE] = -1 - np.array(order, dtype=np.int32)[-1 - codes[listed]]
     rows[1, QUOTE] = base
     flags = np.zeros(len(rows), dtype=np.int64)
     flags[base:] |= kernels.TRIE
     if generic is not None:
         flags[2:] |= kernels.OPEN_KEY
-    shared = _finish(rows, flags, len(names) + 1, closed=True)
+    nothing = np.zeros(0, dtype=np.int32)  # distances and masks are those of ``shared``
     return KeyLexeme(
-        shared.rows, shared.flags, shared.labels, shared.distance, shared.wide, True,
+        rows, flags, len(names) + 1, nothing, nothing.astype(np.bool_), True,
         names=tuple(names), order=np.array(order, dtype=np.int64), span=span,
         generic_state=shape, trie_base=base, is_open=generic is not None,
     )  # fmt: skip
+
+
+def any_key(generic: Dfa) -> KeyLexeme:
+    """The open key lexeme without names, with the masks and distances of every other."""
+    lexeme = key((), generic)
+    plain = _finish(lexeme.rows, lexeme.flags, 1, closed=True)
+    lexeme.distance, lexeme.wide = plain.distance, plain.wide
+    lexeme.shared = lexeme
+    return lexeme

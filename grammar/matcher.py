@@ -282,7 +282,8 @@ class Matcher:
             if local >= lexeme.trie_base:
                 local = int(lexeme.generic_state[local - lexeme.trie_base])
                 contextual = True
-            owner = lexeme.shared or lexeme
+            assert lexeme.shared is not None
+            owner = lexeme.shared
         inside = owner.inside_mask(local, vocabulary)
         if inside is None:
             return arena.walk(vocabulary, config, collect=False).words

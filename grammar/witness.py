@@ -111,7 +111,10 @@ def _key_endings(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> 
             names.append(name[depth:] + b'"')
     if not lexeme.is_open:
         return sorted(names, key=len)
-    to_boundary = lexeme.shortest(state)
+    assert lexeme.shared is not None
+    if state >= lexeme.trie_base:
+        state = int(lexeme.generic_state[state - lexeme.trie_base])
+    to_boundary = lexeme.shared.shortest(state)
     more = [to_boundary[:-1] + lexeme_filler(lexeme) * k + b'"' for k in range(1, len(lexeme.names) + 2)]
     return [to_boundary, *sorted(names, key=len), *more]
 

@@ -134,12 +134,49 @@ class TextDfa:
                     ready.append(t)
         return int(depth.max()) if done == n - 1 else None
 
+    def example(self) -> str | None:
+        """A shortest accepted text of plain printable characters where possible; None if none."""
+        if self.start == 0:
+            return None
+        distance = distances_kernel(self.table, self.accept)
+        letters = self._letters()
+        out = []
+        state = self.start
+        while distance[state] > 0:
+            row = self.table[state]
+            near = np.flatnonzero((row > 0) & (distance[row] == distance[state] - 1))
+            kind = min(near.tolist(), key=lambda k: _plainness(letters[k]))
+            out.append(chr(letters[kind]))
+            state = int(row[kind])
+        return "".join(out)
+
+    def _letters(self) -> list[int]:
+        """A member of each class, the plainest among the first of its runs."""
+        found = [-1] * self.table.shape[1]
+        starts = self.parts.starts
+        for at, kind in zip(starts, self.parts.classes, strict=True):
+            if kind < 0:
+                continue
+            for code in (at, at + 1, max(at, 0x20), max(at, 0x61)):
+                if self.parts.of(code) != kind or 0xD800 <= code < 0xE000:
+                    continue
+                if found[kind] < 0 or _plainness(code) < _plainness(found[kind]):
+                    found[kind] = code
+        return found
+
     def shortest(self) -> int | None:
         """Characters of the shortest accepted text; None when there is none."""
         if self.start == 0:
             return None
         distance = int(distances_kernel(self.table, self.accept)[self.start])
         return distance if distance >= 0 else None
+
+
+def _plainness(code: int) -> tuple[int, int]:
+    """Order of characters by the bytes of their plain spelling."""
+    if 0x20 <= code < 0x7F and code not in (0x22, 0x5C):
+        return 1, code
+    return (2 if code in (0x22, 0x5C) or code < 0x800 and code >= 0x7F else 3, code)
 
 
 def of_length(low: int, high: int | None, limits: Limits, universe: Ranges = ALL) -> TextDfa:

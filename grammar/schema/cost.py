@@ -83,6 +83,15 @@ class Costs:
             return True
         return bool(types & NUMBER and not any(n.constrains_number for n in nodes))
 
+    def _obvious_zero(self, conjunction: Conjunction) -> bool:
+        """Whether ``0`` is a value: nothing is shorter."""
+        return bool(
+            conjunction.types & NUMBER
+            and self.program.ascii_spellable
+            and conjunction.enum is None
+            and not any(n.constrains_number for n in conjunction.nodes)
+        )
+
     def _solve(self, root: Conjunction) -> None:
         order = [root]
         reached = {root.number}
@@ -125,6 +134,8 @@ class Costs:
         return found
 
     def _evaluate(self, conjunction: Conjunction, table: dict[int, Best]) -> Best:
+        if self._obvious_zero(conjunction):
+            return (1, NUMBER, 0)
         options: list[Best] = [
             (len(text), BOOLEAN, i) for i, text in enumerate(self.literals(conjunction))
         ]

@@ -158,7 +158,7 @@ class Document:
             message = f"reference to another document: {uri}"
             raise UnsupportedError(message, location, "$ref")
         target, where = self._lookup(unquote(fragment), location)
-        node.refs.append(self._node(target, where))
+        node.refs = (*node.refs, self._node(target, where))
         node.asserts = True
 
     def _lookup(self, fragment: str, location: str) -> tuple[Any, str]:
@@ -239,12 +239,12 @@ class Document:
         if len(value) > self.limits.max_choices:
             message = f"{len(value)} values, at most {self.limits.max_choices}"
             raise TooComplex(message, where, "max_choices")
-        node.enums.append(value)
+        node.enums = (*node.enums, value)
 
     def _const(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del where, schema
         if self.draft >= 6:
-            node.enums.append([value])
+            node.enums = (*node.enums, [value])
 
     def _properties(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -273,7 +273,7 @@ class Document:
             if self.draft >= 2020:
                 message = "items must be a schema; use prefixItems for positions"
                 raise ConstraintSyntaxError(message, where)
-            node.prefix = [self._node(sub, f"{where}/{i}") for i, sub in enumerate(value)]
+            node.prefix = tuple(self._node(sub, f"{where}/{i}") for i, sub in enumerate(value))
             if "additionalItems" in schema:
                 node.items = self._node(
                     schema["additionalItems"], where.removesuffix("items") + "additionalItems"
@@ -285,7 +285,7 @@ class Document:
         del schema
         if self.draft >= 2020:
             self._expect(value, list, where)
-            node.prefix = [self._node(sub, f"{where}/{i}") for i, sub in enumerate(value)]
+            node.prefix = tuple(self._node(sub, f"{where}/{i}") for i, sub in enumerate(value))
 
     def _count(self, name: str) -> Reader:
         def read(self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
@@ -326,7 +326,7 @@ class Document:
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or value <= 0:
             message = f"must be a number above zero, not {value!r}"
             raise ConstraintSyntaxError(message, where)
-        node.multiples.append(value)
+        node.multiples = (*node.multiples, value)
 
     def _pattern(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -338,7 +338,7 @@ class Document:
             compiled = compile_text(value, search=True, nul=False, limits=self.limits)
         except GrammarError as error:
             raise error.at(where) from None
-        node.texts.append(("pattern", value, compiled))
+        node.texts = (*node.texts, ("pattern", value, compiled))
 
     def _format(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -346,7 +346,7 @@ class Document:
         if self.options.formats == "annotate":
             self.diagnostics.append((where, f"format {value} is an annotation"))
         elif value in ENFORCED_FORMATS:
-            node.texts.append(("format", value, None))
+            node.texts = (*node.texts, ("format", value, None))
         elif value in UNSUPPORTED_FORMATS:
             message = f"format {value} is not enforced yet"
             raise UnsupportedError(message, where, "format")
@@ -359,13 +359,13 @@ class Document:
 
     def _any_of(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
-        node.any_of.append(self._branches(value, where))
+        node.any_of = (*node.any_of, self._branches(value, where))
 
     def _one_of(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
         node.one_of = self._branches(value, where)
 
-    def _branches(self, value: Any, where: str) -> list[Node]:
+    def _branches(self, value: Any, where: str) -> tuple[Node, ...]:
         self._expect(value, list, where)
         if not value:
             message = "needs at least one schema"
@@ -373,7 +373,7 @@ class Document:
         if len(value) > self.limits.max_branches:
             message = f"{len(value)} branches, at most {self.limits.max_branches}"
             raise TooComplex(message, where, "max_branches")
-        return [self._node(sub, f"{where}/{i}") for i, sub in enumerate(value)]
+        return tuple(self._node(sub, f"{where}/{i}") for i, sub in enumerate(value))
 
     def _expect(self, value: Any, kind: type, where: str) -> None:
         if not isinstance(value, kind):

@@ -125,7 +125,7 @@ class Goals:
         self._of_node[node.number] = branches
         return branches
 
-    def _choices(self, nodes: list[Node]) -> list[frozenset[Node]]:
+    def _choices(self, nodes: tuple[Node, ...]) -> list[frozenset[Node]]:
         found: dict[frozenset[Node], None] = {}
         for branch in nodes:
             found.update(dict.fromkeys(self._unfold(branch)))

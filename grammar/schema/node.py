@@ -22,40 +22,38 @@ TYPE_BITS = {
 
 
 class Node:
-    """One subschema. ``asserts`` is False while it accepts every value."""
+    """One subschema. ``asserts`` is False while it accepts every value.
 
-    __slots__ = (
-        "additional", "all_of", "any_of", "asserts", "enums", "exclusive_maximum",
-        "exclusive_minimum", "items", "max_items", "max_length", "maximum", "min_items",
-        "min_length", "minimum", "multiples", "number", "one_of", "pointer", "prefix",
-        "properties", "refs", "required", "texts", "types",
-    )  # fmt: skip
+    The defaults are class attributes: most nodes set two or three of them.
+    """
+
+    types = ALL_TYPES
+    asserts = False
+    enums: tuple[list[Any], ...] = ()
+    refs: tuple[Node, ...] = ()
+    all_of: tuple[Node, ...] = ()
+    any_of: tuple[tuple[Node, ...], ...] = ()
+    one_of: tuple[Node, ...] = ()
+    properties: dict[str, Node] | None = None
+    required: tuple[str, ...] = ()
+    additional: Node | None = None
+    prefix: tuple[Node, ...] = ()
+    items: Node | None = None
+    min_items = 0
+    max_items: int | None = None
+    min_length = 0
+    max_length: int | None = None
+    minimum: int | Decimal | None = None
+    maximum: int | Decimal | None = None
+    exclusive_minimum = False
+    exclusive_maximum = False
+    multiples: tuple[int | Decimal, ...] = ()
+    #: (kind, text, automaton): a pattern, or a format whose automaton is looked up by name.
+    texts: tuple[tuple[str, str, TextDfa | None], ...] = ()
 
     def __init__(self, number: int, pointer: str) -> None:
         self.number = number
         self.pointer = pointer
-        self.types = ALL_TYPES
-        self.asserts = False
-        self.enums: list[list[Any]] = []
-        self.refs: list[Node] = []
-        self.all_of: list[Node] = []
-        self.any_of: list[list[Node]] = []
-        self.one_of: list[Node] = []
-        self.properties: dict[str, Node] | None = None
-        self.required: tuple[str, ...] = ()
-        self.additional: Node | None = None
-        self.prefix: list[Node] = []
-        self.items: Node | None = None
-        self.min_items = 0
-        self.max_items: int | None = None
-        self.min_length = 0
-        self.max_length: int | None = None
-        self.minimum: int | Decimal | None = None
-        self.maximum: int | Decimal | None = None
-        self.exclusive_minimum = False
-        self.exclusive_maximum = False
-        self.multiples: list[int | Decimal] = []
-        self.texts: list[tuple[str, str, TextDfa | None]] = []
 
     def restrict(self, types: int) -> None:
         self.types &= types

@@ -109,8 +109,31 @@ class Program:
         found = scalars.lexeme(kind, [(0, spec)], merge=True)
         return None if found is None else (found[0], 0)
 
+    def _short_text(self, conjunction: Conjunction, kind: str) -> bytes | None:
+        """A shortest literal that needs no byte automaton, where there is one."""
+        key = f"short {kind}"
+        if key not in conjunction.kinds:
+            scalars = self.scalars
+            text = None
+            if kind == "number":
+                text = scalars.short_number(scalars.number_spec(conjunction))
+            else:
+                spec = scalars.string_spec(conjunction)
+                if spec is not None and not scalars.is_plain(spec):
+                    text = scalars.short_string(spec)
+            conjunction.kinds[key] = text if text and self.spellable(text) else None
+        found: bytes | None = conjunction.kinds[key]
+        return found
+
     def scalar_cost(self, conjunction: Conjunction, kind: str) -> int:
         """Bytes of the shortest string or number of a conjunction."""
+        if kind == "string" and self.ascii_spellable:
+            spec = self.scalars.string_spec(conjunction)
+            if spec is not None and self.scalars.is_plain(spec):
+                return 2 + int(spec[2])
+        text = self._short_text(conjunction, kind)
+        if text is not None:
+            return len(text)
         found = self._scalar(conjunction, kind)
         if found is None or found[0].distance[1] < 0:
             return INFINITE
@@ -118,6 +141,9 @@ class Program:
 
     def scalar_text(self, conjunction: Conjunction, kind: str) -> bytes:
         """The shortest string or number of a conjunction."""
+        short = self._short_text(conjunction, kind)
+        if short is not None:
+            return short
         found = self._scalar(conjunction, kind)
         assert found is not None
         lexeme, low = found
@@ -148,15 +174,22 @@ class Program:
         assert isinstance(found, Dfa)
         return found
 
+    def _any_key(self) -> KeyLexeme:
+        found = self.vocabulary.lexemes.get("any key")
+        if found is None:
+            found = self.vocabulary.lexemes["any key"] = lexemes.any_key(self.key_automaton())
+        assert isinstance(found, KeyLexeme)
+        return found
+
     def key_lexeme(self, names: list[bytes], is_open: bool) -> KeyLexeme:
         """The lexeme of a set of spelled names."""
         key = ("keys", is_open, tuple(names))
         found = self.vocabulary.lexemes.get(key)
         if found is None:
-            generic = self.key_automaton() if is_open else None
-            found = self.vocabulary.lexemes[key] = lexemes.key(names, generic)
+            found = lexemes.key(names, self.key_automaton() if is_open else None)
             if is_open:
-                found.shared = found if not names else self.key_lexeme([], is_open=True)
+                found.shared = self._any_key()
+            self.vocabulary.lexemes[key] = found
         assert isinstance(found, KeyLexeme)
         return found
 

@@ -106,7 +106,7 @@ class Shapes:
         node = self._constants.get(key)
         if node is None:
             node = self._constants[key] = Node((1 << 40) + len(self._constants), "")
-            node.enums.append([value])
+            node.enums = ([value],)
             node.types = type_of(value)
             node.asserts = True
         return node
@@ -141,7 +141,7 @@ class Shapes:
             found = []
             for value in self._listed(conjunction, ARRAY):
                 exact = Node(-1, "")
-                exact.prefix = [self._constant(v) for v in value]
+                exact.prefix = tuple(self._constant(v) for v in value)
                 found.append(ArraySpec(self._next(), [exact], self.goals, len(value), len(value)))
             return found
         nodes = [n for n in conjunction.nodes if n.constrains_array]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -135,6 +136,15 @@ class Scalars:
             self.vocabulary.dead_bytes,
         )
 
+    def short_string(self, spec: StringSpec) -> bytes | None:
+        """A shortest string of a specification with texts or listed values."""
+        if spec[0] == "enum":
+            spelled = [spell(v, self._enum_spelling()) for v in spec[1]]
+            usable = [t for t in spelled if not self.vocabulary.dead_bytes[list(t)].any()]
+            return b'"' + min(usable, key=len) + b'"' if usable else None
+        found = self._text_dfa(spec).example()
+        return None if found is None else b'"' + spell(found, self.spelling) + b'"'
+
     # --- numbers ----------------------------------------------------------------------------
 
     def number_spec(self, conjunction: Conjunction) -> tuple[Any, ...] | None:
@@ -157,6 +167,25 @@ class Scalars:
             kept = tuple(sorted({v for v in values if _in_set(v, spec)}))
             return ("enum", kept) if kept else None
         return spec if low is None or high is None or low <= high else None
+
+    def short_number(self, spec: tuple[Any, ...] | None) -> bytes | None:
+        """The shortest literal, where it is plainly an integer."""
+        if spec is None or spec[0] == "enum":
+            return None
+        _, low, high, low_out, high_out, step = spec
+        if step is not None:
+            return None
+        least = 0 if low is None or low < 0 else math.floor(low) + 1 if low_out else math.ceil(low)
+        most = 0 if high is None or high > 0 else math.ceil(high) - 1 if high_out else math.floor(high)
+        if low is not None and low >= 0 and (low > 0 or low_out):
+            value = least
+        elif high is not None and high <= 0 and (high < 0 or high_out):
+            value = most
+        else:
+            value = 0
+        if abs(value) > 10**15 or not _in_set(Fraction(value), spec):
+            return None
+        return str(value).encode()
 
     def number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         """The literals of one specification."""
