@@ -6,6 +6,7 @@ them (order "schema": every later key stays reachable, earlier ones are gone).
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ from grammar.schema.shape import ObjectSpec
 from grammar.schema.vector import Mapping, vector_of
 
 if TYPE_CHECKING:
+    from grammar.lexemes import KeyLexeme
     from grammar.schema.program import Program
 
 
@@ -81,6 +83,11 @@ class Shape:
         self.is_open = bool(self.permits[:, n].any()) and program.can_spell_keys
         self.permits[:, n] &= self.is_open
         self.lexeme = program.key_lexeme([text[1:-1] for text in self.texts], self.is_open)
+
+    @functools.cached_property
+    def closed(self) -> KeyLexeme:
+        """The same labels where no other key is allowed (before a required one, in order)."""
+        return self.program.key_lexeme([text[1:-1] for text in self.texts], is_open=False)
 
     def goal(self, alternative: int, label: int) -> Goal:
         spec = self.specs[alternative]
@@ -186,7 +193,7 @@ class ObjectAt:
         allowed = self.allowed
         if not allowed.any():
             return 0
-        lexeme = self.shape.lexeme
+        lexeme = self.shape.lexeme if allowed[-1] else self.shape.closed
         base = arena.lexeme_base(lexeme)
         arena.has_open_keys |= self.shape.is_open
         arena.max_names = max(arena.max_names, len(self.shape.names))

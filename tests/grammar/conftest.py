@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import grammar
+
 
 @pytest.fixture
 def dead_bytes() -> Callable[[bytes], npt.NDArray[np.bool_]]:
@@ -19,3 +21,12 @@ def dead_bytes() -> Callable[[bytes], npt.NDArray[np.bool_]]:
         return dead
 
     return mask
+
+
+@pytest.fixture(scope="session")
+def model_vocabulary(default_model) -> grammar.Vocabulary:
+    """The default model's vocabulary."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(default_model)
+    return grammar.Vocabulary.from_tokenizer(tokenizer, len(tokenizer))
