@@ -8,17 +8,24 @@ import jsonschema
 import pytest
 
 from tests import ecma, random_schemas
-from tests.validator import FORMATS, valid
+from tests.validator import FORMAT_CHECKER, FORMATS, valid
 
 
 def test_every_named_format_has_a_checker():
-    assert set(FORMATS) <= set(jsonschema.FormatChecker().checkers)
+    assert set(FORMATS) <= set(FORMAT_CHECKER.checkers)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_named_format_is_checked(name):
     assert not valid({"format": name}, '"\\u0000 no (["')
     assert valid({"format": name}, '"\\u0000 no (["', formats=False)
+
+
+def test_times_are_those_of_rfc_3339_in_every_dialect():
+    for dialect in ("http://json-schema.org/draft-04/schema#", None):
+        schema = {"format": "time"} | ({"$schema": dialect} if dialect else {})
+        assert valid(schema, '"20:35:47Z"')
+        assert not valid(schema, '"20:35:47"')
 
 
 def test_numbers_are_decimal():

@@ -38,6 +38,10 @@ FORMATS = (
     "json-pointer",
 )
 
+# Of the latest draft, which knows all of them, for schemas of every draft: the checker of no draft
+# in particular has draft 3's idea of "time".
+FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
+
 # jsonschema searches with Python's re; these modules are where.
 for _module in (_keywords, _legacy_keywords, _utils):
     assert hasattr(_module, "re"), f"{_module.__name__} looks patterns up in another way now"
@@ -72,7 +76,7 @@ def valid_value(
     cls = jsonschema.validators.extend(base, type_checker=_decimals(base.TYPE_CHECKER))
     validator = cls(
         schema,
-        format_checker=jsonschema.FormatChecker() if formats else None,
+        format_checker=FORMAT_CHECKER if formats else None,
         registry=_registry(remotes or {}, base),
     )
     with decimal.localcontext(prec=2_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
