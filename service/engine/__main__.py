@@ -12,7 +12,7 @@ from service.engine.process import serve
 
 def main() -> int:
     """Serves the front on the inherited socket."""
-    if len(sys.argv) != 2 or not sys.argv[1].isdigit():  # noqa: PLR2004 - program and argument
+    if len(sys.argv) != 2 or not sys.argv[1].isdigit():
         sys.stderr.write("the engine process is started by 'syntaxd serve', not by hand\n")
         return 2
     # Ctrl-C in a terminal reaches both processes; the front decides when this one ends.

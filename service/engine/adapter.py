@@ -129,14 +129,14 @@ def _paged_attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The function that the library calls: [1, heads, tokens, dim] in, [1, tokens, heads, dim] out."""
+    """What the library calls: [1, heads, tokens, dim] in, [1, tokens, heads, dim] out."""
     del attention_mask  # the plan knows what is visible
     for name in ("sliding_window", "softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise UnsupportedModelError(f"{type(module).__name__}: {name} is not supported")
-    flat = [t[0].transpose(0, 1) for t in (query, key, value)]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return _attend_now[-1](module, *flat, scale)[None], None
+    query, key, value = (t[0].transpose(0, 1) for t in (query, key, value))
+    return _attend_now[-1](module, query, key, value, scale)[None], None
 
 
 AttentionInterface.register(_NAME, _paged_attention)

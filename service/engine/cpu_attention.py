@@ -19,7 +19,7 @@ _Ints = npt.NDArray[Any]
 
 # Sums may be reordered (for SIMD); NaN and infinity keep their meaning, a NaN row must stay one.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
-_LOG2E = np.float32(1.4426950408889634)
+_LOG2E = 1.4426950408889634
 
 
 # Multiply-adds from which waking a second thread costs less than it saves.
@@ -43,7 +43,7 @@ def paged_attention(
     """
     work = int(lengths.sum()) * query.shape[1] * query.shape[2]
     attend = _attend_parallel if work > _PARALLEL_WORK else _attend_serial
-    attend(query, keys, values, tables, rows, lengths, np.float32(scale) * _LOG2E, out)
+    attend(query, keys, values, tables, rows, lengths, np.float32(scale * _LOG2E), out)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST, parallel=True)

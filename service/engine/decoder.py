@@ -1,4 +1,4 @@
-"""The decode loop's body: ``step()`` admits, plans, runs the model, masks and samples, advances, emits.
+"""The decode loop's body: ``step()`` admits, plans, runs the model, samples, advances, emits.
 
 Synchronous, performs no I/O, and owns everything that changes. Each accepted request ends in
 exactly one Finish.
@@ -19,18 +19,19 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence as Seq
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from service.engine.kv_cache import KVCache
 from service.engine.model import Model, Row
 from service.engine.sampling import Sampled, SamplingRow, sample
 from service.engine.scheduler import Planned, Scheduler
-from service.engine.sequence import Grammar, Matcher, Sequence, State
+from service.engine.sequence import Grammar, Sequence
 from service.engine.types import (
     Chunk,
     Finish,
@@ -42,7 +43,8 @@ from service.engine.types import (
 
 _log = logging.getLogger(__name__)
 
-FillMasks = Callable[[Seq[Matcher], npt.NDArray[np.uint32], Seq[int | None]], None]
+# Of matchers of one kind: all are ``grammar``'s, or all are a test's.
+FillMasks = Callable[[Seq[Any], npt.NDArray[np.uint32], Seq[int | None]], None]
 
 
 @dataclass(slots=True)
@@ -129,7 +131,7 @@ class Decoder:
         self._scheduler.add(sequence)
 
     def cancel(self, request_id: str) -> None:
-        """Frees the request's row now; the next ``step`` emits its Finish. Unknown ids: nothing."""
+        """Frees the request's row now; the next ``step`` emits its Finish. Ignores unknown ids."""
         sequence = self._live.get(request_id)
         if sequence:
             self._finish(sequence, FinishReason.CANCELLED, complete=False)
@@ -318,7 +320,7 @@ class Decoder:
     def _settle(self, sequence: Sequence) -> None:
         """Ends the request where it must end; else appends what is forced, as far as it goes."""
         matcher = sequence.matcher
-        while sequence.state is not State.FINISHED:
+        while not sequence.is_finished:
             if matcher is not None and matcher.is_finished:
                 self._finish_constraint(sequence)
                 return
@@ -333,7 +335,7 @@ class Decoder:
                 return
             for token in forced[: sequence.remaining]:
                 self._append(sequence, token, forced=True)
-                if sequence.state is State.FINISHED:
+                if sequence.is_finished:
                     return
 
     def _append(self, sequence: Sequence, token: int, *, forced: bool) -> None:
@@ -373,7 +375,7 @@ class Decoder:
             work(sequence, *arguments)
         except Exception:  # noqa: BLE001 - whatever it is, the others go on
             incident = _incident(f"request {sequence.request.request_id} failed")
-            if sequence.state is not State.FINISHED:
+            if not sequence.is_finished:
                 self._fail(sequence, _internal(incident))
 
     # --- the end ---

@@ -282,6 +282,9 @@ def _environment(settings: EngineSettings) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [root, *filter(None, [environment.get("PYTHONPATH")])]
     )
+    # Its workers sleep between calls. Those of OpenMP spin, and so do torch's own: two pools that
+    # spin take each other's cores.
+    environment["NUMBA_THREADING_LAYER"] = "workqueue"
     if settings.threads:
         for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
             environment[name] = str(settings.threads)

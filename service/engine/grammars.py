@@ -47,7 +47,7 @@ def compile_steps(
         vocabulary,
         options,
         limits,
-        lexemes,
+        dict(lexemes) if lexemes else None,
     )
 
 

@@ -8,6 +8,7 @@ bookkeeping here; ``attention`` reads and writes the tensors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ class KVCache:
     @property
     def max_row_tokens(self) -> int:
         """The most tokens that one row can ever hold."""
-        return min(self.num_blocks, self.tables.shape[1]) * BLOCK
+        return min(self.num_blocks, int(self.tables.shape[1])) * BLOCK
 
     def open_row(self) -> int:
         """An unused row, without blocks. There must be one."""
@@ -78,7 +79,7 @@ class KVCache:
         return row
 
     def grow(self, row: int, num_tokens: int) -> bool:
-        """Gives ``row`` room for ``num_tokens`` in all; False (nothing changed) if there is none."""
+        """Gives ``row`` room for ``num_tokens`` in all; False, and no change, if there is none."""
         blocks = self._row_blocks[row]
         assert blocks is not None, f"row {row} is not open"
         missing = blocks_for(num_tokens) - len(blocks)
@@ -131,5 +132,5 @@ def _lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
     """
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
-    raw = np.zeros(int(np.prod(shape)) * dtype.itemsize, dtype=np.uint8)
+    raw = np.zeros(math.prod(shape) * dtype.itemsize, dtype=np.uint8)
     return torch.from_numpy(raw).view(dtype).view(shape)

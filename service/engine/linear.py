@@ -36,7 +36,7 @@ class Linear:
 
 
 def _can_pack(dtype: torch.dtype) -> bool:
-    if not torch.backends.mkldnn.is_available():
+    if not torch._C._has_mkldnn:  # noqa: SLF001 - the public question is untyped
         return False
     if dtype is torch.bfloat16:  # needs instructions that not every processor has
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001

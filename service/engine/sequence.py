@@ -115,6 +115,11 @@ class Sequence:
         return len(self.token_ids) - self.num_computed
 
     @property
+    def is_finished(self) -> bool:
+        """Whether its Finish has been made."""
+        return self.state is State.FINISHED
+
+    @property
     def is_prefilling(self) -> bool:
         """Whether part of the prompt is still to be computed (or, preempted, computed again)."""
         return self.num_computed < self.num_prompt
@@ -137,7 +142,7 @@ class Sequence:
         self._new_tokens.append(Token(token_id, forced))
 
     def push_text(self, data: bytes) -> StopHit | None:
-        """The bytes of the appended token. A stop string that ends the answer, with its verdict."""
+        """The bytes of the appended token. The stop string that ends the answer, if one does."""
         text = self._detokenizer.push(data)
         if self._stops is None:
             self._new_text.append(text)

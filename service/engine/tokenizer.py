@@ -82,7 +82,7 @@ class Tokenizer:
         """Token text, as the tokenizer spells it, to id."""
         return self._backend.get_vocab(with_added_tokens=True)
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:  # noqa: FBT001, FBT002 - transformers' signature
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text."""
         return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
 

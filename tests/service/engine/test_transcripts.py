@@ -41,7 +41,8 @@ class Player:
         command, *words = line.removeprefix("> ").split()
         names = [w for w in words if "=" not in w]
         options = dict(w.split("=", 1) for w in words if "=" in w)
-        return getattr(self, command)(*names, **options)
+        lines: list[str] = getattr(self, command)(*names, **options)
+        return lines
 
     def decoder_(self, **options: str) -> list[str]:
         numbers = {key: int(value) for key, value in options.items()}

@@ -10,11 +10,10 @@ from typing import Any
 import tokenizers
 import torch
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
-    GPT2Config,
     Gemma2Config,
     GemmaConfig,
+    GPT2Config,
     LlamaConfig,
     MistralConfig,
     Qwen2Config,
@@ -74,7 +73,7 @@ REFUSED = {
 }
 
 
-def build(config: AutoConfig, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
+def build(config: Any, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
     """A transformers model with random weights."""
     torch.manual_seed(seed)
     return AutoModelForCausalLM.from_config(copy.deepcopy(config), dtype=dtype).eval()
@@ -120,7 +119,7 @@ CHAT_TEMPLATE = (
 
 def save_folder(folder: Path, seed: int = 0) -> Path:
     """A model folder: a tiny llama with one token a byte, EOS, and two ids that mean nothing."""
-    alphabet = {character: byte for character, byte in byte_alphabet().items()}
+    alphabet = byte_alphabet()
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=alphabet, merges=[]))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
