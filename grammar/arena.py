@@ -71,6 +71,13 @@ class Walked(NamedTuple):
     ends: list[Config] | None
 
 
+def _flags(place: Place) -> int:
+    flags = kernels.STRUCTURAL | (kernels.ACCEPT if place.accepting else 0)
+    if place.depth is not None:
+        flags |= (place.depth + 1) << kernels.DEPTH_SHIFT
+    return flags | (0 if place.additional_depth is None else kernels.ADDITIONAL)
+
+
 def _grown(array: npt.NDArray[Any], needed: int) -> npt.NDArray[Any]:
     if needed <= len(array):
         return array
@@ -109,10 +116,14 @@ class Arena:
         self._misses = np.zeros((512, 7), dtype=np.int64)
         #: The automaton of a regex or choice, whose states are the whole grammar; else None.
         self.graph: Graph | None = None
-        self.masks: dict[Config, npt.NDArray[np.uint32]] = {}
+        self.masks: dict[Config, Any] = {}
         self.mask_bytes = 0
         #: Longest witness after any allowed token, by config without its count.
         self.bounds: dict[Config, int] = {}
+        #: Allowed tokens that write an additional key whole, by config outside of keys.
+        self.whole_keys: dict[Config, tuple[int, ...]] = {}
+        #: config << 20 | token -> config, for steps that the tables alone decide.
+        self.moves: dict[int, Config] = {}
         self.forced: dict[Config, tuple[int, Config] | None] = {}
         #: Whether any visited object takes additional keys, and the most names one declares.
         self.has_open_keys = False
@@ -150,7 +161,7 @@ class Arena:
             state = self._reserve(1)
             self._states[key] = state
             self.places[state] = place
-            self.flags[state] = kernels.STRUCTURAL | (kernels.ACCEPT if place.accepting else 0)
+            self.flags[state] = _flags(place)
             row = np.zeros(256, dtype=np.int32)
             place.fill(self, row)
             self.table[state * 256 : state * 256 + 256] = row
@@ -160,8 +171,9 @@ class Arena:
         first = self.num_states
         self.num_states += count
         assert self.num_states < 1 << kernels.RP_SHIFT, "arena out of state numbers"
-        self.table = _grown(self.table, self.num_states * 256)
-        self.flags = _grown(self.flags, self.num_states)
+        if self.num_states > len(self.flags):
+            self.flags = _grown(self.flags, self.num_states)
+            self.table = _grown(self.table, len(self.flags) * 256)
         return first
 
     def lexeme_base(self, lexeme: Lexeme) -> int:

@@ -39,6 +39,8 @@ ACCEPT = 2
 COUNTED = 4  # character boundary inside a string: leaving it starts (or ends) a character
 TRIE = 8  # a node of a key trie: alive maps apply
 OPEN_KEY = 16  # inside a key that may be an additional one
+ADDITIONAL = 32  # the place right after an additional key
+DEPTH_SHIFT = 8  # places: open containers + 1, 0 = not said
 
 # columns of the return point table
 OFFSET, LENGTH, MIN, MAX, ALIVE, ALIVE_BASE = 0, 1, 2, 3, 4, 5
@@ -216,16 +218,17 @@ def step(config, byte, table, flags, acts, rps, returns, alive, space_cap):  # t
 
 
 @njit(cache=True, nogil=True)
-def run(config, data, start, end, table, flags, acts, rps, returns, alive, space_cap, out):  # type: ignore[no-untyped-def]
+def run(config, data, start, end, fresh, table, flags, acts, rps, returns, alive, space_cap, out):  # type: ignore[no-untyped-def]
     """Bytes ``data[start:end]``. Returns the config, or DEAD / MISS.
 
     ``out`` (int64[8]): [0] index of the byte where it stopped, [1..3] the miss, [4] the config
-    before that byte, [5] whether the way passed through an open key.
+    before that byte; [5] is set to 1 when an additional key ended on the way, [6] lowered to the
+    least depth + 1 of the places passed (both are reset when ``fresh``).
     """
-    out[5] = 0
+    if fresh:
+        out[5] = 0
+        out[6] = np.int64(1) << 40
     for i in range(start, end):
-        if flags[config & STATE_MASK] & OPEN_KEY:
-            out[5] = 1
         result, kind, a, b = step(config, data[i], table, flags, acts, rps, returns, alive, space_cap)
         if result < 0:
             out[0] = i
@@ -234,9 +237,15 @@ def run(config, data, start, end, table, flags, acts, rps, returns, alive, space
             out[3] = b
             out[4] = config
             return result
+        before = flags[config & STATE_MASK]
         config = result
-    if flags[config & STATE_MASK] & OPEN_KEY:
-        out[5] = 1
+        f = flags[config & STATE_MASK]
+        if f & STRUCTURAL:
+            if f & ADDITIONAL and before & OPEN_KEY:
+                out[5] = 1
+            depth = f >> DEPTH_SHIFT
+            if depth > 0 and depth < out[6]:
+                out[6] = depth
     out[0] = end
     return config
 
@@ -377,31 +386,46 @@ def walk_lexeme(state, node, skip, duplicate, table, flags, mask, chars, exits, 
 
 
 @njit(cache=True, nogil=True)
-def exit_jobs(exits, n, base, config, contextual, node, table, jobs):  # type: ignore[no-untyped-def]
+def exit_paths(exits, node):  # type: ignore[no-untyped-def]
+    """The bytes on the way to each exit, concatenated (uint8)."""
+    total = 0
+    for e in range(len(exits)):
+        total += exits[e, 2]
+    paths = np.zeros(total, dtype=np.uint8)
+    at = 0
+    for e in range(len(exits)):
+        # the nearest earlier node of each smaller depth
+        depth = exits[e, 2]
+        i = exits[e, 0] - 1
+        d = depth
+        while d > 0:
+            if ((node[i] >> 8) & 0xFFFF) == d:
+                paths[at + d - 1] = node[i] & 0xFF
+                d -= 1
+            i -= 1
+        at += depth
+    return paths
+
+
+@njit(cache=True, nogil=True)
+def exit_jobs(exits, n, base, config, contextual, paths, table, jobs):  # type: ignore[no-untyped-def]
     """Exits of a lexeme state -> jobs for ``walk``. Returns how many.
 
     ``base`` is where the lexeme's rows start in the arena. ``contextual``: the state the walk is
     really in (a key trie's node) differs from the one the exits were computed from, so the
-    bytes before each exit are read again from ``config``'s state.
+    bytes before each exit (``paths``, one after the other) are read again from there.
     """
     rest = config >> RP_SHIFT << RP_SHIFT
-    path = np.empty(1030, dtype=np.int64)
     n_jobs = 0
+    at = 0
     for e in range(n):
         start = exits[e, 0]
         depth = exits[e, 2]
         if contextual:
             state = config & STATE_MASK
-            # bytes of the path: the nearest earlier node of each smaller depth
-            d = depth
-            i = start - 1
-            while d > 0:
-                if ((node[i] >> 8) & 0xFFFF) == d:
-                    path[d] = node[i] & 0xFF
-                    d -= 1
-                i -= 1
-            for k in range(1, depth + 1):
-                state = np.int64(table[state * 256 + path[k]])
+            for k in range(at, at + depth):
+                state = np.int64(table[state * 256 + paths[k]])
+            at += depth
         else:
             state = exits[e, 3] + base
         jobs[n_jobs, J_START] = start

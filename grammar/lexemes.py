@@ -38,6 +38,7 @@ class InsideMask:
     chars: npt.NDArray[np.uint16]
     max_chars: int
     exits: npt.NDArray[np.int64]
+    paths: npt.NDArray[np.uint8]  # bytes on the way to each exit, see kernels.exit_paths
     jobs: npt.NDArray[np.int64]  # scratch of kernels.exit_jobs
     end_states: list[int]
     narrowed: dict[int, npt.NDArray[np.uint32]] = field(default_factory=dict)
@@ -117,6 +118,7 @@ class Lexeme:
             chars,
             int(chars.max(initial=0)),
             exits[:count].copy(),
+            kernels.exit_paths(exits[:count], vocabulary.node),
             np.zeros((count, 4), dtype=np.int64),
             [int(s) for s in found],
         )

@@ -2,7 +2,7 @@
 
 Its history is a linked list of immutable ``Link``s, so ``fork`` is O(1) and ``rollback`` follows
 parents. What belongs to this request alone (additional keys already used) lives in the link's
-``Overlay``, never in the shared arena.
+``frames``, never in the shared arena.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from grammar import kernels
 from grammar.arena import Arena, Config
 from grammar.lexemes import KeyLexeme
-from grammar.overlay import EMPTY, Overlay, seen_keys, step_byte
+from grammar.overlay import Frames, Position, leave, step_byte, used_keys
 from grammar.witness import lexeme_filler, witness
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Words = npt.NDArray[np.uint32]
 MASK_CACHE_BYTES = 64 << 20  # of one grammar's arena
+MAX_MOVES = 100_000  # remembered (config, token) steps of one arena, about 10 MB
 LOOK_BACK = 4  # tokens that a longer token may swallow at the end of a forced run
 MAX_FORCED_BYTES = 4096
 
@@ -32,10 +33,23 @@ class Link(NamedTuple):
     """One position of the history."""
 
     parent: Link | None
+    text: bytes  # what led here
     config: Config
-    overlay: Overlay
+    frames: Frames
     ended: bool  # EOS was taken
     plan: tuple[int, ...] | None  # a certified completion, when known
+
+
+class CachedMask(NamedTuple):
+    """What an arena keeps of a config: the mask without budget, EOS and used keys.
+
+    ``suspects``: allowed tokens with so many quotes that they could write two additional keys.
+    """
+
+    words: Words
+    accepting: bool
+    in_open_key: bool
+    suspects: tuple[int, ...]
 
 
 class Matcher:
@@ -46,7 +60,8 @@ class Matcher:
         self._arena: Arena = grammar.arena
         self._vocabulary = grammar.vocabulary
         self._bounds = grammar.bounds
-        self._link = Link(None, grammar.root, EMPTY, ended=False, plan=None)
+        self._root = Link(None, b"", grammar.root, (), ended=False, plan=None)
+        self._link = self._root
         self._scratch = np.zeros(8, dtype=np.int64)
         #: Whether the budget of the last ``fill_mask`` narrowed the plain mask.
         self.steered = False
@@ -58,22 +73,20 @@ class Matcher:
         link = self._link
         if link.ended:
             return False
-        if token in self._vocabulary.special_ids:
-            if token in self._vocabulary.eos_ids and self.is_complete:
-                self._link = Link(link, link.config, link.overlay, ended=True, plan=())
+        vocabulary = self._vocabulary
+        if token in vocabulary.special_ids:
+            if token in vocabulary.eos_ids and self.is_complete:
+                self._link = Link(link, b"", link.config, link.frames, ended=True, plan=())
                 return True
             return False
-        if not 0 <= token < self._vocabulary.size:
+        text = vocabulary.token_bytes(token) if token >= 0 else b""
+        if not text:
             return False
-        start, end = self._vocabulary.offsets[token : token + 2].tolist()
-        if start == end:
-            return False
-        moved = self._run(link, self._vocabulary.blob, start, end)
+        moved = self._moved(link, token)
         if moved is None:
             return False
-        config, overlay = moved
         plan = link.plan[1:] if link.plan and link.plan[0] == token else None
-        self._link = Link(link, config, overlay, ended=False, plan=plan)
+        self._link = Link(link, text, moved[0], moved[1], ended=False, plan=plan)
         return True
 
     def advance_bytes(self, data: bytes) -> int:
@@ -81,42 +94,78 @@ class Matcher:
         link = self._link
         if link.ended:
             return 0
-        config, overlay = link.config, link.overlay
+        position: Position = (link.config, link.frames, self._typed(link))
         taken = 0
         for byte in data:
-            moved = step_byte(self._arena, config, overlay, byte)
+            moved = step_byte(self._arena, position, byte)
             if moved is None:
                 break
-            config, overlay = moved
+            position = moved
             taken += 1
         if taken:
-            self._link = Link(link, config, overlay, ended=False, plan=None)
+            self._link = Link(link, data[:taken], position[0], position[1], ended=False, plan=None)
         return taken
 
-    def _run(
-        self, link: Link, data: npt.NDArray[np.uint8], start: int, end: int
-    ) -> tuple[Config, Overlay] | None:
+    def _moved(self, link: Link, token: int) -> tuple[Config, Frames] | None:
+        """Config and frames after a token, None when it is not allowed."""
         arena, out = self._arena, self._scratch
-        config, at = link.config, start
-        passed_open_key = 0
+        key = link.config << 20 | token
+        known = arena.moves.get(key)
+        if known is not None and not link.frames:
+            return known, ()
+        data, starts = self._vocabulary.blob, self._vocabulary.starts
+        at, end = starts[token], starts[token + 1]
+        config = link.config
+        fresh = True
         while True:
-            result = kernels.run(config, data, at, end, *arena.tables(), out)
-            passed_open_key |= int(out[5])
+            result = kernels.run(config, data, at, end, fresh, *arena.tables(), out)
             if result != kernels.MISS:
                 break
+            fresh = False
             arena.resolve(int(out[1]), int(out[2]), int(out[3]))
             config, at = int(out[4]), int(out[0])
         if result < 0:
             return None
-        if not passed_open_key and link.overlay is EMPTY:
-            return int(result), EMPTY
-        config, overlay = link.config, link.overlay
-        for byte in data[start:end].tolist():
-            moved = step_byte(arena, config, overlay, byte)
-            if moved is None:
+        if not out[5]:
+            frames = link.frames
+            if len(arena.moves) >= MAX_MOVES:
+                arena.moves.clear()
+            arena.moves[key] = result
+            return result, leave(frames, int(out[6]) - 1) if frames else frames
+        position: Position | None = (link.config, link.frames, self._typed(link))
+        for byte in self._vocabulary.token_bytes(token):
+            position = step_byte(arena, position, byte)
+            if position is None:
                 return None
-            config, overlay = moved
-        return config, overlay
+        return position[0], position[1]
+
+    def _in_open_key(self, config: Config) -> bool:
+        return bool(self._arena.flags[config & kernels.STATE_MASK] & kernels.OPEN_KEY)
+
+    def _typed(self, link: Link) -> bytes | None:
+        """The bytes of the open key being written, from the history; None outside of one."""
+        if not self._in_open_key(link.config):
+            return None
+        parts: list[bytes] = []
+        here: Link | None = link
+        while here is not None and here.parent is not None:
+            parts.append(here.text)
+            here = here.parent
+            if not self._in_open_key(here.config):
+                break
+        text = b"".join(reversed(parts))
+        # a key has no quote inside but escaped ones: it starts after the last opening one
+        position: Position | None = (here.config if here else link.config, (), None)
+        for byte in text:
+            assert position is not None
+            after = self._arena.step(position[0], byte)
+            was_open = self._in_open_key(position[0])
+            typed = None
+            if self._in_open_key(after):
+                typed = (position[2] or b"") + bytes([byte]) if was_open else b""
+            position = (after, (), typed)
+        assert position is not None
+        return position[2]
 
     def rollback(self, count: int) -> None:
         """Undo the last ``count`` steps (tokens, EOS included). Raises ValueError beyond the start."""
@@ -137,14 +186,15 @@ class Matcher:
 
     def reset(self) -> None:
         """Back to the start."""
-        self._link = Link(None, self.grammar.root, EMPTY, ended=False, plan=None)
+        self._link = self._root
 
     # --- asking -----------------------------------------------------------------------------
 
     @property
     def is_complete(self) -> bool:
         """Whether the text may stop here."""
-        return self._arena.accepting(self._link.config)
+        cached = self._arena.masks.get(self._link.config)
+        return cached.accepting if cached else self._arena.accepting(self._link.config)
 
     @property
     def is_finished(self) -> bool:
@@ -185,7 +235,7 @@ class Matcher:
 
     def _keys_matter(self) -> bool:
         """Whether used additional keys could forbid the shared witness."""
-        return self._link.overlay is not EMPTY
+        return bool(self._link.frames) or self._in_open_key(self._link.config)
 
     def _private_witness(self) -> bytes:
         """The witness, with a longer first key where the shared one was already used."""
@@ -205,17 +255,17 @@ class Matcher:
         raise AssertionError(message)
 
     def _replays(self, text: bytes) -> bool:
-        config, overlay = self._link.config, self._link.overlay
+        link = self._link
+        position: Position | None = (link.config, link.frames, self._typed(link))
         for byte in text:
-            moved = step_byte(self._arena, config, overlay, byte)
-            if moved is None:
+            position = step_byte(self._arena, position, byte)
+            if position is None:
                 return False
-            config, overlay = moved
-        return self._arena.accepting(config)
+        return self._arena.accepting(position[0])
 
     def _spare(self) -> int:
         """Characters that make any key fresh: one more than the keys that could be in the way."""
-        used = sum(len(keys) for _, keys in self._link.overlay.frames)
+        used = sum(len(keys) for _, keys in self._link.frames)
         return used + self._arena.max_names + 1
 
     def witness(self) -> bytes:
@@ -246,26 +296,43 @@ class Matcher:
         if link.ended:
             row[:] = 0
             return
-        self._plain(link, row)
+        cached = self._cached(link.config)
+        self._plain(link, cached, row)
         if budget is not None:
             self._narrow(link, row, budget)
-        if self._arena.accepting(link.config):
+        if cached.accepting:
             for word, bit in zip(self._vocabulary.eos_words, self._vocabulary.eos_bits, strict=True):
                 row[word] |= np.uint32(bit)
 
-    def _plain(self, link: Link, row: Words) -> None:
+    def _cached(self, config: Config) -> CachedMask:
         arena = self._arena
-        words = arena.masks.get(link.config)
-        if words is None:
-            words = self._compute(link.config)
+        cached: CachedMask | None = arena.masks.get(config)
+        if cached is None:
+            words = self._compute(config)
+            in_key = self._in_open_key(config)
+            suspects: tuple[int, ...] = ()
+            if arena.has_open_keys:
+                suspects = self._allowed(self._vocabulary.with_quotes(3 if in_key else 4), words)
+            cached = CachedMask(words, arena.accepting(config), in_key, suspects)
             if arena.mask_bytes + words.nbytes > MASK_CACHE_BYTES:
                 arena.masks.clear()
                 arena.mask_bytes = 0
-            arena.masks[link.config] = words
+            arena.masks[config] = cached
             arena.mask_bytes += words.nbytes
-        row[:] = words
-        if self._arena.has_open_keys:
-            self._forbid_used_keys(link, row)
+        return cached
+
+    def _plain(self, link: Link, cached: CachedMask, row: Words) -> None:
+        """The mask without budget or EOS, this request's used keys taken out."""
+        row[:] = cached.words
+        suspects = cached.suspects
+        if link.frames:
+            if cached.in_open_key:
+                self._forbid_used_keys(link, row)
+            else:
+                suspects = self._whole_keys(link.config, row)
+        for token in suspects:
+            if self._moved(link, token) is None:
+                row[token >> 5] &= _without(token)
 
     def _compute(self, config: Config) -> Words:
         arena, vocabulary = self._arena, self._vocabulary
@@ -293,28 +360,46 @@ class Matcher:
             words = inside.at_most(high - (config >> kernels.COUNT_SHIFT)).copy()
         else:
             words = inside.words.copy()
+        jobs = np.empty((len(inside.exits), 4), dtype=np.int64)  # not shared: threads share lexemes
         count = kernels.exit_jobs(
-            inside.exits, len(inside.exits), base, config, contextual, vocabulary.node,
-            arena.table, inside.jobs,
+            inside.exits, len(inside.exits), base, config, contextual, inside.paths,
+            arena.table, jobs,
         )  # fmt: skip
-        arena.walk(vocabulary, config, words, inside.jobs[:count], collect=False)
+        arena.walk(vocabulary, config, words, jobs[:count], collect=False)
         return words
 
     def _forbid_used_keys(self, link: Link, row: Words) -> None:
-        """Clear the tokens that would repeat an additional key of an open object."""
-        overlay, vocabulary = link.overlay, self._vocabulary
-        if overlay.typed is not None:
-            for key in seen_keys(self._arena, link.config, overlay):
-                if key.startswith(overlay.typed):
-                    self._clear_subtree(row, key[len(overlay.typed) :] + b'"')
-        many = 2 if overlay is not EMPTY else 4
-        tokens = vocabulary.with_quotes(many)
-        if len(tokens):
-            allowed = tokens[(row[tokens >> 5] >> (tokens & 31).astype(np.uint32)) & 1 != 0]
-            for token in allowed.tolist():
-                start, end = vocabulary.offsets[token : token + 2].tolist()
-                if self._run(link, vocabulary.blob, start, end) is None:
-                    row[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+        """Inside a key: clear the tokens that would close it as one that was used."""
+        rp = (link.config >> kernels.RP_SHIFT) & kernels.RP_MASK
+        used = used_keys(link.frames, self._arena.owners[rp].depth)
+        typed = (self._typed(link) or b"") if used else b""
+        for key in used:
+            if key.startswith(typed):
+                self._clear_subtree(row, key[len(typed) :] + b'"')
+
+    def _whole_keys(self, config: Config, row: Words) -> tuple[int, ...]:
+        """The allowed tokens that write an additional key whole."""
+        memo = self._arena.whole_keys
+        if config not in memo:
+            tokens = self._allowed(self._vocabulary.with_quotes(2), row)
+            memo[config] = tuple(t for t in tokens if self._keys_of(config, t))
+        return memo[config]
+
+    def _keys_of(self, config: Config, token: int) -> list[bytes]:
+        keys = []
+        position: Position = (config, (), None)
+        for byte in self._vocabulary.token_bytes(token):
+            after = step_byte(self._arena, (position[0], (), position[2]), byte)
+            if after is None:
+                break
+            if position[2] is not None and after[1]:
+                keys.append(position[2])
+            position = after
+        return keys
+
+    def _allowed(self, tokens: npt.NDArray[np.int64], row: Words) -> tuple[int, ...]:
+        bits = (row[tokens >> 5] >> (tokens & 31).astype(np.uint32)) & np.uint32(1)
+        return tuple(tokens[bits != 0].tolist())
 
     def _clear_subtree(self, row: Words, prefix: bytes) -> None:
         vocabulary = self._vocabulary
@@ -325,7 +410,7 @@ class Matcher:
         for first in tokens[tokens >= 0].tolist():
             token = first
             while token >= 0:
-                row[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+                row[token >> 5] &= _without(token)
                 token = int(vocabulary.duplicate[token])
 
     def _narrow(self, link: Link, row: Words, budget: int) -> None:
@@ -349,7 +434,7 @@ class Matcher:
     def _need(self, config: Config) -> int:
         need = self._bounds.in_tokens(config)
         if self._arena.has_open_keys and self._before_key_end(config):
-            need += self._spare() if self._link.overlay is not EMPTY else 0
+            need += self._margin()
         return need
 
     def _before_key_end(self, config: Config) -> bool:
@@ -362,7 +447,7 @@ class Matcher:
         return place is not None and place.starts_key
 
     def _margin(self) -> int:
-        return self._spare() if self._link.overlay is not EMPTY else 0
+        return self._spare() if self._keys_matter() else 0
 
     def _longest(self, config: Config) -> int:
         """Bytes that complete the text after any allowed token, plus one."""
@@ -375,8 +460,6 @@ class Matcher:
             if ends is not None:
                 found = 1 + max(map(self._bounds.in_bytes, ends), default=0)
             arena.bounds[key] = found
-        rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
-        del rp
         return found
 
     def fill_penalizable(self, row: Words) -> None:
@@ -386,7 +469,7 @@ class Matcher:
         found = self._arena.lexeme_of(config & kernels.STATE_MASK)
         if found is None or not found[0].is_closed or isinstance(found[0], KeyLexeme):
             if self._arena.graph is not None:
-                self._plain(self._link, row)
+                row[:] = self._cached(config).words
             return
         lexeme, base = found
         inside = lexeme.inside_mask((config & kernels.STATE_MASK) - base, self._vocabulary)
@@ -467,3 +550,7 @@ class Matcher:
             if words.any():
                 keep = len(tokens) - back
         return keep
+
+
+def _without(token: int) -> np.uint32:
+    return np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)

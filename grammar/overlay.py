@@ -6,66 +6,49 @@ object, and a key is refused at its closing quote when it was used before.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from grammar import kernels
 from grammar.arena import Arena, Config
 
+#: (depth of an open object, its additional keys so far), outermost first.
+Frames = tuple[tuple[int, frozenset[bytes]], ...]
 
-class Overlay(NamedTuple):
-    """``frames``: (depth of an open object, its additional keys so far), outermost first.
-
-    ``typed``: the bytes of the key being written, None outside of keys.
-    """
-
-    frames: tuple[tuple[int, frozenset[bytes]], ...]
-    typed: bytes | None
+#: Config, frames, bytes of the key being written (None outside of open keys).
+Position = tuple[Config, Frames, bytes | None]
 
 
-EMPTY = Overlay((), None)
-
-
-def step_byte(arena: Arena, config: Config, overlay: Overlay, byte: int) -> tuple[Config, Overlay] | None:
-    """One byte with the overlay; None when it is not allowed."""
+def step_byte(arena: Arena, position: Position, byte: int) -> Position | None:
+    """One byte; None when it is not allowed."""
+    config, frames, typed = position
     after = arena.step(config, byte)
     if after < 0:
         return None
     open_before = arena.flags[config & kernels.STATE_MASK] & kernels.OPEN_KEY
-    flags = arena.flags[after & kernels.STATE_MASK]
+    flags = int(arena.flags[after & kernels.STATE_MASK])
     if flags & kernels.OPEN_KEY:
-        typed = (overlay.typed or b"") + bytes([byte]) if open_before else b""
-        return after, Overlay(overlay.frames, typed)
-    if open_before:
-        assert overlay.typed is not None
-        return _end_key(arena, after, overlay)
-    if overlay is not EMPTY and flags & kernels.STRUCTURAL:
-        return after, _leave(arena, after, overlay)
-    return after, overlay
+        assert typed is not None or not open_before, "a key of unknown beginning"
+        return after, frames, (typed or b"") + bytes([byte]) if open_before else b""
+    if flags & kernels.ADDITIONAL and open_before:
+        kept = add_key(frames, (flags >> kernels.DEPTH_SHIFT) - 1, typed or b"")
+        return None if kept is None else (after, kept, None)
+    if flags & kernels.STRUCTURAL and flags >> kernels.DEPTH_SHIFT:
+        frames = leave(frames, (flags >> kernels.DEPTH_SHIFT) - 1)
+    return after, frames, None
 
 
-def _end_key(arena: Arena, after: Config, overlay: Overlay) -> tuple[Config, Overlay] | None:
-    place = arena.places[after & kernels.STATE_MASK]
-    depth = place.additional_depth
-    if depth is None:
-        return after, Overlay(overlay.frames, None) if overlay.frames else EMPTY
-    key = overlay.typed or b""
-    frames = tuple(f for f in overlay.frames if f[0] < depth)
-    keys = next((k for d, k in overlay.frames if d == depth), frozenset[bytes]())
-    if key in keys:
-        return None
-    return after, Overlay((*frames, (depth, keys | {key})), None)
+def add_key(frames: Frames, depth: int, key: bytes) -> Frames | None:
+    """The frames with one more key of the object at ``depth``; None when it was used."""
+    outer = tuple(f for f in frames if f[0] < depth)
+    keys = used_keys(frames, depth)
+    return None if key in keys else (*outer, (depth, keys | {key}))
 
 
-def _leave(arena: Arena, after: Config, overlay: Overlay) -> Overlay:
-    depth = arena.places[after & kernels.STATE_MASK].depth
-    if depth is None or not overlay.frames or overlay.frames[-1][0] <= depth:
-        return overlay
-    frames = tuple(f for f in overlay.frames if f[0] <= depth)
-    return Overlay(frames, overlay.typed) if frames or overlay.typed is not None else EMPTY
+def used_keys(frames: Frames, depth: int) -> frozenset[bytes]:
+    """The additional keys used in the object at ``depth``."""
+    return next((keys for d, keys in frames if d == depth), frozenset())
 
 
-def seen_keys(arena: Arena, config: Config, overlay: Overlay) -> frozenset[bytes]:
-    """The additional keys used in the object whose key is being written."""
-    rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
-    depth = arena.owners[rp].depth
-    return next((keys for d, keys in overlay.frames if d == depth), frozenset())
+def leave(frames: Frames, depth: int) -> Frames:
+    """The frames of the objects that are still open at ``depth``."""
+    if not frames or frames[-1][0] <= depth:
+        return frames
+    return tuple(f for f in frames if f[0] <= depth)

@@ -90,6 +90,8 @@ class Vocabulary:
             raise ValueError(message)
         self.offsets = np.zeros(self.size + 1, dtype=np.int64)
         np.cumsum([len(text) for text in self._bytes], out=self.offsets[1:])
+        #: The same as a list: reading one element of an array costs ten times as much.
+        self.starts: list[int] = self.offsets.tolist()
         self.blob = np.frombuffer(b"".join(self._bytes), dtype=np.uint8)
         self.max_token_bytes = max(len(text) for text in self._bytes)
         #: int32[size]: another token with the same bytes, or -1.

@@ -247,8 +247,11 @@ class Document:
             node.enums = (*node.enums, [value])
 
     def _properties(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
-        del schema
         self._expect(value, dict, where)
+        closed = self.options.additional_properties_default != "allow"
+        if value and closed and "additionalProperties" not in schema:
+            message = "only the listed keys are generated (additional_properties_default)"
+            self.diagnostics.append((where.removesuffix("/properties"), message))
         node.properties = {
             name: self._node(sub, f"{where}/{pointer_token(name)}") for name, sub in value.items()
         }
