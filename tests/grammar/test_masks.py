@@ -30,7 +30,8 @@ VOCABULARIES = {
 @pytest.mark.parametrize("seed", range(25))
 def test_the_mask_is_what_every_token_s_bytes_say(name, seed):
     rng = random.Random(f"{name} {seed}")
-    constraint = random_constraint(rng, VOCABULARIES[name]())
+    numbers = rng.choice(("readable", "any"))
+    constraint = random_constraint(rng, VOCABULARIES[name](), numbers=numbers)
     for matcher in random_walk(constraint.compiled, rng, 14):
         assert mask(matcher) == naive_mask(matcher), constraint.name
 
@@ -107,13 +108,13 @@ def test_a_used_additional_key_has_no_token_that_repeats_it():
                     assert mask(matcher) == naive_mask(matcher), (schema, order, text)
 
 
-@pytest.mark.parametrize("number", [2, 5, 8, 11, 13, 16, 18])
+@pytest.mark.parametrize("number", [2, 5, 8, 16])
 def test_masks_of_the_default_model_s_vocabulary(number, model_vocabulary):
     compiled = grammar.compile_json_schema(
         json.dumps(SHAPES[number]), model_vocabulary, grammar.JsonOptions(property_order="any")
     )
     rng = random.Random(number)
     for step, matcher in enumerate(random_walk(compiled, rng, 9)):
-        if step % 4 == 1:
+        if step in (1, 5):  # 50,000 tokens by their bytes: a second
             assert mask(matcher) == naive_mask(matcher)
         assert mask(matcher) == mask(matcher.fork())
