@@ -1,0 +1,114 @@
+"""Compiled constraints: kept within a bound, built once, given up when they take too long."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import grammar
+from service.engine import grammars
+from service.engine.grammars import GrammarCache, Grammars, SlicedCompiler
+from service.engine.types import Constraint
+
+VOCABULARY = grammar.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=(256,))
+
+
+def choice(*texts: str) -> Constraint:
+    return Constraint(kind="choice", choices=texts)
+
+
+class Sized:
+    def __init__(self, nbytes):
+        self.nbytes = nbytes
+
+
+def test_the_least_recently_used_goes_first_when_over_the_bound():
+    cache = GrammarCache(max_bytes=100)
+    a, b, c = choice("a"), choice("b"), choice("c")
+    cache.put(a, Sized(40))
+    cache.put(b, Sized(40))
+    assert cache.get(a) is not None
+    cache.put(c, Sized(40))
+    assert (cache.get(a) is None, cache.get(b) is None, cache.get(c) is None) == (
+        False,
+        True,
+        False,
+    )
+
+
+def test_what_grew_since_counts_as_it_is_now():
+    cache = GrammarCache(max_bytes=100)
+    growing = Sized(10)
+    cache.put(choice("a"), growing)
+    growing.nbytes = 99
+    cache.put(choice("b"), Sized(10))
+    assert cache.get(choice("a")) is None
+
+
+@pytest.fixture
+def slow_steps(monkeypatch):
+    """compile_steps of as many slices as the choice has texts; counts how often it began."""
+    begun = []
+
+    def steps(constraint, vocabulary, limits, lexemes=None):
+        begun.append(constraint)
+        for _ in constraint.choices:
+            yield
+        return Sized(1)
+
+    monkeypatch.setattr(grammars, "compile_steps", steps)
+    return begun
+
+
+async def test_equal_constraints_in_flight_are_compiled_once_and_then_kept(slow_steps):
+    compiler = Grammars(VOCABULARY)
+    first = await asyncio.gather(*(compiler.compile(choice("a", "b")) for _ in range(5)))
+    again = await compiler.compile(choice("a", "b"))
+    assert {id(each) for each in [*first, again]} == {id(again)}
+    assert slow_steps == [choice("a", "b")]
+    compiler.close()
+
+
+async def test_a_caller_that_goes_away_takes_nothing_from_the_others(slow_steps):
+    compiler = Grammars(VOCABULARY)
+    tasks = [asyncio.create_task(compiler.compile(choice(*"abc"))) for _ in range(2)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    assert (await tasks[1]).nbytes == 1
+    compiler.close()
+
+
+async def test_a_compile_that_takes_too_long_is_given_up_and_not_remembered(slow_steps):
+    compiler = Grammars(VOCABULARY, timeout_s=-1)
+    monster = choice(*(str(i) for i in range(10_000_000 // 10)))
+    with pytest.raises(TimeoutError):
+        await compiler.compile(monster)
+    compiler._timeout_s = 60
+    assert (await compiler.compile(monster)).nbytes == 1
+    compiler.close()
+
+
+async def test_an_error_reaches_everyone_who_waits():
+    compiler = Grammars(VOCABULARY)
+    broken = Constraint(kind="regex", text="(")
+    outcomes = await asyncio.gather(
+        *(compiler.compile(broken) for _ in range(3)), return_exceptions=True
+    )
+    assert all(isinstance(each, grammar.GrammarError) for each in outcomes)
+    compiler.close()
+
+
+async def test_the_engine_compiles_with_what_the_front_built():
+    front = Grammars(VOCABULARY)
+    constraint = Constraint(kind="json_schema", text='{"type": "string", "pattern": "^a+b$"}')
+    lexemes = (await front.compile(constraint)).lexemes
+    front.close()
+    engine = SlicedCompiler(VOCABULARY)
+    engine.start(constraint, lexemes)
+    outcome = None
+    while outcome is None:
+        outcome = engine.work()
+    assert isinstance(outcome[1], grammar.Grammar)
+    assert engine.get(constraint) is outcome[1]
+    assert not engine.is_busy
