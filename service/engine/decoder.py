@@ -314,13 +314,13 @@ class Decoder:
                 detail=StopDetail(eos_token_id=token),
             )
             return
-        self._append(sequence, token, forced=False)
-        self._settle(sequence)
+        if not self._append(sequence, token, forced=False):
+            self._settle(sequence)
 
     def _settle(self, sequence: Sequence) -> None:
         """Ends the request where it must end; else appends what is forced, as far as it goes."""
         matcher = sequence.matcher
-        while not sequence.is_finished:
+        while True:
             if matcher is not None and matcher.is_finished:
                 self._finish_constraint(sequence)
                 return
@@ -334,11 +334,11 @@ class Decoder:
             if not forced:
                 return
             for token in forced[: sequence.remaining]:
-                self._append(sequence, token, forced=True)
-                if sequence.is_finished:
+                if self._append(sequence, token, forced=True):
                     return
 
-    def _append(self, sequence: Sequence, token: int, *, forced: bool) -> None:
+    def _append(self, sequence: Sequence, token: int, *, forced: bool) -> bool:
+        """One more token; whether a stop string in its text ended the request."""
         if sequence.matcher is not None:
             accepted = sequence.matcher.advance(token)
             assert accepted, f"the constraint allowed token {token} and then refused it"
@@ -353,6 +353,7 @@ class Decoder:
                 complete=hit.accepted,
                 detail=StopDetail(stop_string=hit.stop),
             )
+        return hit is not None
 
     def _finish_constraint(self, sequence: Sequence) -> None:
         if sequence.num_steered:

@@ -282,8 +282,8 @@ def _environment(settings: EngineSettings) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [root, *filter(None, [environment.get("PYTHONPATH")])]
     )
-    # Waiting threads: torch's (OpenMP) spin for milliseconds by default, which takes the cores from
-    # whoever else has work, the front for one. Beside a busy machine a step of 8 rows took 660 ms
+    # Waiting threads: torch's (OpenMP) spin for milliseconds by default, which takes the cores
+    # from whoever else has work, the front for one. Beside a busy machine a step of 8 rows took 660 ms
     # so and 144 ms with a short spin. Numba's own pool sleeps between calls.
     environment.setdefault("GOMP_SPINCOUNT", "2000")  # tens of microseconds: to the next product
     environment.setdefault("NUMBA_THREADING_LAYER", "workqueue")
