@@ -282,9 +282,9 @@ def _environment(settings: EngineSettings) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [root, *filter(None, [environment.get("PYTHONPATH")])]
     )
-    # Waiting threads: torch's (OpenMP) spin for milliseconds by default, which takes the cores
-    # from whoever else has work, the front for one. Beside a busy machine a step of 8 rows took 660 ms
-    # so and 144 ms with a short spin. Numba's own pool sleeps between calls.
+    # Torch's waiting threads (OpenMP) spin for milliseconds by default, which takes the cores from
+    # whoever else has work, the front for one: on a busy machine a step of 8 rows took 660 ms so
+    # and 144 to 232 ms with a short spin. Numba's own pool sleeps between calls.
     environment.setdefault("GOMP_SPINCOUNT", "2000")  # tens of microseconds: to the next product
     environment.setdefault("NUMBA_THREADING_LAYER", "workqueue")
     if settings.threads:
