@@ -29,8 +29,9 @@ class Shortest(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """A remark about a constraint; ``location`` is a JSON Pointer."""
+    """A remark about a constraint; ``code`` is stable, ``location`` a JSON Pointer."""
 
+    code: str  # OBJECT_CLOSED, FORMAT_ANNOTATED, FORMAT_UNKNOWN
     location: str
     message: str
 
@@ -71,7 +72,9 @@ class Grammar:
     @property
     def pruned(self) -> int:
         """Transitions that a limit made dead although the constraint allows them."""
-        own = self._source.pruned if isinstance(self._source, Program) else 0
+        own = 0
+        if isinstance(self._source, Program):
+            own = self._source.pruned + self._source.scalars.pruned
         return own + self.arena.pruned + self._retired_pruned
 
     @property

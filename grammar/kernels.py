@@ -40,7 +40,8 @@ COUNTED = 4  # character boundary inside a string: leaving it starts (or ends) a
 TRIE = 8  # a node of a key trie: alive maps apply
 OPEN_KEY = 16  # inside a key that may be an additional one
 ADDITIONAL = 32  # the place right after an additional key
-DEPTH_SHIFT = 8  # places: open containers + 1, 0 = not said
+# places: open containers + 1, 0 = not said; lexeme states: characters still needed at least
+DEPTH_SHIFT = 8
 
 # columns of the return point table
 OFFSET, LENGTH, MIN, MAX, ALIVE, ALIVE_BASE = 0, 1, 2, 3, 4, 5
@@ -181,6 +182,9 @@ def step(config, byte, table, flags, acts, rps, returns, alive, space_cap):  # t
                             return DEAD, 0, 0, 0
                     elif count < low:
                         count += 1
+                need = flags[t] >> DEPTH_SHIFT
+                if need > 0 and rps[rp, MAX] < MAX_COUNT and count + need > rps[rp, MAX]:
+                    return DEAD, 0, 0, 0
                 if flags[t] & TRIE:
                     offset = rps[rp, ALIVE]
                     if offset >= 0 and alive[offset + t - rps[rp, ALIVE_BASE]] == 0:

@@ -71,6 +71,8 @@ class Lexeme:
     distance: npt.NDArray[np.int32]
     wide: npt.NDArray[np.bool_]
     is_closed: bool  # a byte of its own ends it (not numbers)
+    #: Most characters that any state of a bounded string still needs.
+    max_need: int = 0
     #: A byte that is one whole character inside a counted string.
     filler: bytes = b"a"
     inside: dict[int, InsideMask | None] = field(default_factory=dict)
@@ -156,6 +158,44 @@ def quoted(dfa: Dfa, labels: int, *, counted: bool = False) -> Lexeme:
         simple = np.flatnonzero((boundary > 0) & np.isin(boundary, accepting + 1))
         lexeme.filler = bytes([0x61 if 0x61 in simple else int(simple[0])]) if len(simple) else b""
     return lexeme
+
+
+def bounded(dfa: Dfa, boundary: Dfa) -> Lexeme | None:
+    """Strings of ``dfa`` whose number of characters is bounded above by the return point.
+
+    ``boundary``: the automaton of any string, accepting at character boundaries. No state is
+    made per length: a state carries the least number of characters it still needs, and a
+    step that would not leave room for them is dead. None where the product is empty.
+    """
+    both = automata.product([dfa, boundary], lambda bits: bits & 2 != 0, required=1)
+    if both.is_empty:
+        return None
+    accept = np.where(both.accept == 3, 0, -1).astype(np.int32)
+    lexeme = quoted(Dfa(both.table, accept, both.start), 1)
+    at_boundary = np.concatenate([[False], both.accept >= 0])
+    needed = _characters_needed(lexeme.rows, at_boundary)
+    lexeme.flags |= np.where(at_boundary, kernels.COUNTED, 0)
+    lexeme.flags |= np.where(needed > 0, needed, 0) << kernels.DEPTH_SHIFT
+    lexeme.flags[1] = 0  # before the opening quote nothing is counted
+    lexeme.max_need = int(needed.max(initial=0))
+    return lexeme
+
+
+def _characters_needed(
+    rows: npt.NDArray[np.int32], at_boundary: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """int64[n]: fewest characters to start before the closing quote (Bellman-Ford rounds)."""
+    far = 1 << 20
+    need = np.full(len(rows), far, dtype=np.int64)
+    need[rows[:, QUOTE] < 0] = 0
+    targets = np.where(rows > 0, rows, 0)
+    while True:
+        need[0] = far
+        better = np.minimum(need, need[targets].min(axis=1) + at_boundary)
+        if (better == need).all():
+            need[0] = 0
+            return need
+        need = better
 
 
 def literal(text: bytes) -> Lexeme:

@@ -356,7 +356,12 @@ class Matcher:
             return arena.walk(vocabulary, config, collect=False).words
         rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
         high = int(arena.rps[rp, kernels.MAX])
-        if high < kernels.MAX_COUNT:
+        if high < kernels.MAX_COUNT and lexeme.max_need:
+            room = high - (config >> kernels.COUNT_SHIFT) - lexeme.max_need
+            if room < inside.max_chars:
+                return arena.walk(vocabulary, config, collect=False).words
+            words = inside.words.copy()
+        elif high < kernels.MAX_COUNT:
             words = inside.at_most(high - (config >> kernels.COUNT_SHIFT)).copy()
         else:
             words = inside.words.copy()

@@ -77,11 +77,23 @@ def _finish_lexeme(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> t
                     arena.resolve(kernels.MISS_RETURN, rp, label)
                 return bytes(out), int(arena.returns[offset])
             byte = left[0]
+            if arena.step(config, byte) < 0:  # fewest bytes, but too many characters
+                byte = _other_byte(arena, config, lexeme, base)
         config = arena.step(config, byte)
         assert config >= 0, "the witness of a lexeme was refused"
         out.append(byte)
         if arena.flags[config & kernels.STATE_MASK] & kernels.STRUCTURAL:
             return bytes(out), config & kernels.STATE_MASK
+
+
+def _other_byte(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> int:
+    """The allowed byte that is nearest to the end of a bounded string."""
+
+    def left(pair: tuple[int, Config]) -> int:
+        state = (pair[1] & kernels.STATE_MASK) - base
+        return int(lexeme.distance[state]) if state < len(lexeme.rows) else 0
+
+    return min(arena.live_bytes(config), key=left)[0]
 
 
 def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> tuple[bytes, int]:

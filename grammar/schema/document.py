@@ -7,7 +7,6 @@ refused here with its JSON Pointer, never ignored; annotations and unknown keywo
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -82,7 +81,7 @@ class Document:
         self._nodes: dict[int, Node] = {}
         self._todo: list[tuple[Any, str, Node]] = []
         self._anchors: dict[str, Any] | None = None
-        self.diagnostics: list[tuple[str, str]] = []
+        self.diagnostics: list[tuple[str, str, str]] = []  # code, place, message
         self.root = self._node(self.schema, "")
 
     def scan(self) -> Iterator[None]:
@@ -153,7 +152,11 @@ class Document:
     def _reference(self, uri: str, pointer: str, node: Node) -> None:
         location = f"{pointer}/$ref"
         base, _, fragment = uri.partition("#")
-        own = self.schema.get("id" if self.draft == 4 else "$id") if isinstance(self.schema, dict) else None
+        own = (
+            self.schema.get("id" if self.draft == 4 else "$id")
+            if isinstance(self.schema, dict)
+            else None
+        )
         if base and (not isinstance(own, str) or base != own.rstrip("#")):
             message = f"reference to another document: {uri}"
             raise UnsupportedError(message, location, "$ref")
@@ -211,7 +214,9 @@ class Document:
 
     def _id(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del node
-        if self._starts_resource(schema) and where.rsplit("/", 1)[1] == ("id" if self.draft == 4 else "$id"):
+        if self._starts_resource(schema) and where.rsplit("/", 1)[1] == (
+            "id" if self.draft == 4 else "$id"
+        ):
             if not isinstance(value, str):
                 return
             message = "a subschema with its own $id is not resolved yet"
@@ -251,7 +256,7 @@ class Document:
         closed = self.options.additional_properties_default != "allow"
         if value and closed and "additionalProperties" not in schema:
             message = "only the listed keys are generated (additional_properties_default)"
-            self.diagnostics.append((where.removesuffix("/properties"), message))
+            self.diagnostics.append(("OBJECT_CLOSED", where.removesuffix("/properties"), message))
         node.properties = {
             name: self._node(sub, f"{where}/{pointer_token(name)}") for name, sub in value.items()
         }
@@ -291,7 +296,9 @@ class Document:
             node.prefix = tuple(self._node(sub, f"{where}/{i}") for i, sub in enumerate(value))
 
     def _count(self, name: str) -> Reader:
-        def read(self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        def read(
+            self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]
+        ) -> None:
             del schema
             if isinstance(value, Decimal) and value == value.to_integral_value():
                 value = int(value)
@@ -308,7 +315,9 @@ class Document:
         return read
 
     def _bound(self, name: str, exclusive: bool) -> Reader:
-        def read(self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        def read(
+            self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]
+        ) -> None:
             if self.draft == 4 and isinstance(value, bool):
                 return  # read beside minimum / maximum
             if isinstance(value, bool) or not isinstance(value, int | Decimal):
@@ -347,14 +356,17 @@ class Document:
         del schema
         self._expect(value, str, where)
         if self.options.formats == "annotate":
-            self.diagnostics.append((where, f"format {value} is an annotation"))
+            self.diagnostics.append(
+                ("FORMAT_ANNOTATED", where, f"format {value} is an annotation")
+            )
         elif value in ENFORCED_FORMATS:
             node.texts = (*node.texts, ("format", value, None))
         elif value in UNSUPPORTED_FORMATS:
             message = f"format {value} is not enforced yet"
             raise UnsupportedError(message, where, "format")
         else:
-            self.diagnostics.append((where, f"unknown format {value} is an annotation"))
+            message = f"unknown format {value} is an annotation"
+            self.diagnostics.append(("FORMAT_UNKNOWN", where, message))
 
     def _all_of(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -446,5 +458,3 @@ def parse_json(text: str | bytes, limits: Limits) -> Any:
 def _constant(name: str) -> Any:
     message = f"{name} is not JSON"
     raise ValueError(message)
-
-

@@ -223,6 +223,8 @@ class Value(BasePlace):
         try:
             if kind == "string" and (shared := self._plain(specs)) is not None:
                 lexeme, bits, low, high = shared
+            elif kind == "string" and len(specs) == 1 and (one := scalars.bounded_string(specs[0][1])):
+                (lexeme, high), bits = one, [1 << specs[0][0]]
             else:
                 found = scalars.lexeme(kind, specs, merge=self.continuation.merged)
                 if found is None:

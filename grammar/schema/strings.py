@@ -12,6 +12,7 @@ import numpy as np
 
 from grammar import automata, lexemes
 from grammar.dfa import Dfa
+from grammar.errors import TooComplex
 from grammar.formats import format_text
 from grammar.lexemes import Lexeme
 from grammar.numbers import number_dfa
@@ -36,6 +37,8 @@ class Scalars:
         self.options = options
         self.limits = limits
         self.shipped = shipped
+        #: Lexemes that a limit reduced to examples.
+        self.pruned = 0
         self.built: dict[str, Dfa] = {}
         if options.numbers == "any":
             self.spelling = Spelling.JSON
@@ -125,6 +128,26 @@ class Scalars:
                 dfa = json_string_dfa(self.spelling, spec[2], spec[3], dead=dead, limits=self.limits)
         self.built[key] = dfa
         return dfa
+
+    def bounded_string(self, spec: StringSpec) -> tuple[Lexeme, int] | None:
+        """(lexeme, upper bound to count) of texts with a length that matters; else None.
+
+        The lower bound is built in (it is small), the upper one is counted.
+        """
+        if spec[0] != "text" or not spec[1] or spec[3] is None:
+            return None
+        key = ("bounded", self.spelling, spec[:3])
+        if key not in self.vocabulary.lexemes:
+            self.vocabulary.lexemes[key] = self._bounded(spec)
+        lexeme = self.vocabulary.lexemes[key]
+        return None if lexeme is None else (lexeme, spec[3])
+
+    def _bounded(self, spec: StringSpec) -> Lexeme | None:
+        longest = self._text_dfa((*spec[:3], None)).longest()
+        if longest is not None and longest <= spec[3]:
+            return None
+        boundary = json_string_dfa(self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits)
+        return lexemes.bounded(self.string_dfa((*spec[:3], None)), boundary)
 
     def _enum_spelling(self) -> Spelling:
         return Spelling.ASCII if self.options.ascii_only else Spelling.KEY
@@ -223,12 +246,32 @@ class Scalars:
                tuple((i, repr(spec)) for i, (_, spec) in enumerate(specs)))  # fmt: skip
         cached = self.vocabulary.lexemes.get(key)
         if cached is None:
-            cached = self.vocabulary.lexemes[key] = self._build(kind, [s for _, s in specs], merge)
+            wanted = [spec for _, spec in specs]
+            try:
+                cached = self._build(kind, wanted, merge)
+            except TooComplex:
+                self.pruned += 1
+                cached = self._examples(kind, wanted)
+            self.vocabulary.lexemes[key] = cached
         lexeme, members = cached
         if lexeme is None:
             return None
         bits = [sum(1 << specs[i][0] for i in range(len(specs)) if m >> i & 1) for m in members]
         return lexeme, bits
+
+    def _examples(self, kind: str, specs: list[Any]) -> tuple[Lexeme | None, list[int]]:
+        """Only one text of each member: what is left where a limit is exceeded (decision 6)."""
+        members: dict[bytes, int] = {}
+        for i, spec in enumerate(specs):
+            text = self.short_string(spec) if kind == "string" else self.short_number(spec)
+            if text is not None:
+                members[text] = members.get(text, 0) | 1 << i
+        if not members:
+            return None, []
+        interiors = [t[1:-1] if kind == "string" else t for t in members]
+        wrap = lexemes.quoted if kind == "string" else lexemes.number
+        trie = automata.remove_bytes(automata.from_strings(interiors), self.vocabulary.dead_bytes)
+        return (None, []) if trie.is_empty else (wrap(trie, len(members)), list(members.values()))
 
     def _build(self, kind: str, specs: list[Any], merge: bool) -> tuple[Lexeme | None, list[int]]:
         make = self.string_dfa if kind == "string" else self.number_dfa
