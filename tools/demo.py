@@ -19,7 +19,12 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from service.rpc.pb.v1 import generation_pb2_grpc
-from service.rpc.pb.v1.constraint_pb2 import ChoiceConstraint, Constraint
+from service.rpc.pb.v1.constraint_pb2 import (
+    WHITESPACE_SINGLE_SPACE,
+    ChoiceConstraint,
+    Constraint,
+    JsonFormat,
+)
 from service.rpc.pb.v1.generation_pb2 import (
     ChatInput,
     ChatMessage,
@@ -36,7 +41,7 @@ Stub = generation_pb2_grpc.GenerationServiceStub
 
 PARAGRAPH = (
     "Maria Jensen, who runs procurement at Nordic Wind A/S in Aarhus, confirmed on Tuesday that "
-    "the company will pay 48,500 euros for the new rotor blades and another 1,200 dollars for "
+    "the company will pay 48500 euros for the new rotor blades and another 1200 dollars for "
     "their transport."
 )
 SCHEMA = {
@@ -118,7 +123,10 @@ def fits_schema(text: str) -> bool:
 EXTRACTION = Case(
     "JSON Schema: nested object, array, enum, integer bounds",
     EXTRACT,
-    Constraint(json_schema=json.dumps(SCHEMA)),
+    Constraint(
+        json_schema=json.dumps(SCHEMA),
+        json_format=JsonFormat(whitespace=WHITESPACE_SINGLE_SPACE),  # as the model learnt it
+    ),
     "jsonschema",
     fits_schema,
 )

@@ -168,7 +168,8 @@ class EngineClient:
         try:
             await asyncio.wait_for(self._process.wait(), _CLOSE_SECONDS)
         except TimeoutError:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it ended this very moment
+                self._process.kill()
             await self._process.wait()
         if self._reading is not None:
             await self._reading
@@ -195,7 +196,8 @@ class EngineClient:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), _CLOSE_SECONDS)
         if self._process.returncode is None:  # deaf, but alive
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
             await self._process.wait()
         status = self._process.returncode or 0
         return f"signal {-status}" if status < 0 else f"exit status {status}"

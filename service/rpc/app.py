@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
-from grammar.options import Limits
+from grammar import Limits
 from service.config import Config
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars

@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from grammar.dfa import Dfa
-from grammar.errors import GrammarError
+from grammar import Dfa, Diagnostic, GrammarError
 from service.engine.types import Chunk, Constraint, FinishReason, GenerationRequest, ModelInfo
 from service.errors import Busy, Code, InvalidRequest, ServiceError, Unavailable
 from service.rpc import refusals
@@ -69,7 +68,7 @@ class Compiled(Protocol):
         ...
 
     @property
-    def diagnostics(self) -> Sequence[Any]:
+    def diagnostics(self) -> Sequence[Diagnostic]:
         """Remarks."""
         ...
 
@@ -95,7 +94,7 @@ class Accepted:
 
     request: GenerationRequest
     lexemes: Mapping[str, Dfa] | None  # spares the engine the work of building them
-    diagnostics: Sequence[Any]
+    diagnostics: Sequence[Diagnostic]
     report: Report
 
 

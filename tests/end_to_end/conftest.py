@@ -13,12 +13,15 @@ from tools.local_server import LocalServer
 
 ROWS, QUEUE = 2, 2
 
+# Two threads that wait for each other crawl where other programs want the cores too.
+ONE_THREAD = ("--threads", "1")
+
 
 @pytest.fixture(scope="session")
 def server(default_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
     log = tmp_path_factory.mktemp("server") / "log"
-    flags = ("--model", str(default_model), "--max-rows", str(ROWS), "--max-queue", str(QUEUE))
-    with LocalServer(*flags, log=log) as running:
+    flags = ("--max-rows", str(ROWS), "--max-queue", str(QUEUE))
+    with LocalServer("--model", str(default_model), *ONE_THREAD, *flags, log=log) as running:
         yield running
     assert "Traceback" not in log.read_text()
 

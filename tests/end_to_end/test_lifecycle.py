@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 from service.rpc.pb.v1 import generation_pb2_grpc
 from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, regex
+from tests.end_to_end.conftest import ONE_THREAD
 from tools.local_server import LocalServer
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -22,7 +23,7 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 @pytest.fixture
 def own(default_model, tmp_path):
     """A server that a test may break; its log is ``own.log``."""
-    with LocalServer("--model", str(default_model), log=tmp_path / "log") as server:
+    with LocalServer("--model", str(default_model), *ONE_THREAD, log=tmp_path / "log") as server:
         server.log = tmp_path / "log"
         yield server
 

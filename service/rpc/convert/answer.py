@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-from grammar.options import Limits
+from grammar import Diagnostic, Limits
 from service.engine import types as domain
 from service.rpc.draft import Report
 from service.rpc.front import Accepted
@@ -21,10 +20,8 @@ _SCOPES = {
     "all": generation_pb2.PENALTY_SCOPE_ALL,
     "free_text": generation_pb2.PENALTY_SCOPE_FREE_TEXT,
 }
-_SEVERITIES = {
-    "warning": constraint_pb2.SEVERITY_WARNING,
-    "info": constraint_pb2.SEVERITY_INFO,
-}
+# What the caller may not have meant; every other remark is for information.
+_WARNINGS = {"FORMAT_UNKNOWN"}
 
 
 def whole(
@@ -162,10 +159,14 @@ def _timing(timing: domain.Timing, report: Report) -> generation_pb2.Timing | No
     )
 
 
-def _diagnostics(diagnostics: Iterable[Any]) -> list[constraint_pb2.Diagnostic]:
+def _diagnostics(diagnostics: Iterable[Diagnostic]) -> list[constraint_pb2.Diagnostic]:
     return [
         constraint_pb2.Diagnostic(
-            severity=_SEVERITIES[each.severity],
+            severity=(
+                constraint_pb2.SEVERITY_WARNING
+                if each.code in _WARNINGS
+                else constraint_pb2.SEVERITY_INFO
+            ),
             code=each.code,
             location=each.location,
             message=each.message,

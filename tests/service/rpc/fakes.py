@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import grpc
 
+from grammar import Limits
 from grammar.errors import ConstraintSyntaxError, GrammarError
-from grammar.options import Limits
 from service.engine.types import (
     Chunk,
     Finish,

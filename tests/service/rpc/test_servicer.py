@@ -7,7 +7,7 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from grammar.errors import UnsupportedError
+from grammar import Diagnostic, UnsupportedError
 from service.engine.types import ServiceFailure
 from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import generation_pb2 as g
@@ -317,3 +317,19 @@ async def _sent(call, served):
     task = asyncio.ensure_future(call.code())
     await until(lambda: served.engine.submitted)
     task.cancel()
+
+
+async def test_remarks_about_the_constraint_are_in_the_answer_and_the_first_event(served, stub):
+    served.compiler.compiled = FakeGrammar(
+        diagnostics=(
+            Diagnostic("OBJECT_CLOSED", "/items", "only the listed keys"),
+            Diagnostic("FORMAT_UNKNOWN", "/format", "unknown"),
+        )
+    )
+    answer = await stub.Generate(request(constraint=REGEX))
+    assert [(each.severity, each.code, each.location) for each in answer.diagnostics] == [
+        (c.SEVERITY_INFO, "OBJECT_CLOSED", "/items"),
+        (c.SEVERITY_WARNING, "FORMAT_UNKNOWN", "/format"),
+    ]
+    first = await stub.GenerateStream(request(constraint=REGEX)).read()
+    assert first.started.diagnostics == answer.diagnostics
