@@ -43,7 +43,11 @@ class Grammar:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, source: Program | Dfa, limits: Limits, lexemes: dict[str, Dfa]
+        self,
+        vocabulary: Vocabulary,
+        source: Program | Dfa,
+        limits: Limits,
+        lexemes: dict[str, Dfa],
     ) -> None:
         self.vocabulary = vocabulary
         self.limits = limits
@@ -210,11 +214,7 @@ def compile_choice(
     return _run(compile_steps("choice", "", choices, vocabulary, None, limits, lexemes))
 
 
-def fill_masks(
-    matchers: Sequence[Matcher], rows: Words, budgets: Sequence[int | None]
-) -> None:
+def fill_masks(matchers: Sequence[Matcher], rows: Words, budgets: Sequence[int | None]) -> None:
     """``fill_mask`` for a batch: rows uint32[len(matchers), words]."""
     for i, (matcher, budget) in enumerate(zip(matchers, budgets, strict=True)):
         matcher.fill_mask(rows[i], budget)
-
-

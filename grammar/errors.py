@@ -1,10 +1,10 @@
 """Errors of the grammar engine.
 
     GrammarError                the constraint cannot be compiled; ``location`` says where
-    ├── ConstraintSyntaxError   malformed: not JSON, not a schema, not a regular expression
-    ├── UnsupportedError        well-formed, but uses something that is not enforced; never loosened
+    ├── ConstraintSyntaxError   malformed: not JSON, not a schema, not a regex
+    ├── UnsupportedError        well-formed, but uses something not enforced; never loosened
     ├── Unsatisfiable           no text satisfies it (or none that this vocabulary can spell)
-    └── TooComplex              over a named limit; ``limit`` is the name of the field of ``Limits``
+    └── TooComplex              over a limit; ``limit`` names the field of ``Limits``
 
 ``location`` is a JSON Pointer (RFC 6901, "" is the root) for schemas, and ``@N`` with N a byte
 offset (in UTF-8) for regular expressions and choices; a position inside a schema's pattern is

@@ -22,9 +22,7 @@ from grammar.regex.text import TextDfa
 
 # --- RFC 3339: dates, times, durations -----------------------------------------------------------
 
-_LEAP_YEAR = (
-    r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
-)
+_LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = (
     r"(?!0000)(?:"
     r"[0-9]{4}-(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -38,9 +36,7 @@ _TIME = (
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 # RFC 3339, appendix A: no designator may be skipped between two others.
-_DURATION_TIME = (
-    r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
-)
+_DURATION_TIME = r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION_DATE = r"(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
 _DURATION = rf"P(?:[0-9]+W|{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME})"
 
@@ -94,9 +90,7 @@ _EMAIL = (
 )
 # RFC 6531: the same with any non-ASCII character in place of a letter.
 _WIDE = r"\u0080-\u{10ffff}"
-_IDN_EMAIL = (
-    _EMAIL.replace("[0-9A-Za-z", f"[{_WIDE}0-9A-Za-z").replace("[ !#-", f"[{_WIDE} !#-")
-)
+_IDN_EMAIL = _EMAIL.replace("[0-9A-Za-z", f"[{_WIDE}0-9A-Za-z").replace("[ !#-", f"[{_WIDE} !#-")
 
 # --- RFC 3986 and 3987 ---------------------------------------------------------------------------
 

@@ -75,7 +75,11 @@ def build_trie(order, offsets, blob, duplicate):  # type: ignore[no-untyped-def]
         if previous >= 0:
             p_start = offsets[previous]
             p_length = offsets[previous + 1] - p_start
-            while common < length and common < p_length and blob[start + common] == blob[p_start + common]:
+            while (
+                common < length
+                and common < p_length
+                and blob[start + common] == blob[p_start + common]
+            ):
                 common += 1
             if common == length and common == p_length:
                 duplicate[token] = duplicate[previous]
@@ -233,7 +237,9 @@ def run(config, data, start, end, fresh, table, flags, acts, rps, returns, alive
         out[5] = 0
         out[6] = np.int64(1) << 40
     for i in range(start, end):
-        result, kind, a, b = step(config, data[i], table, flags, acts, rps, returns, alive, space_cap)
+        result, kind, a, b = step(
+            config, data[i], table, flags, acts, rps, returns, alive, space_cap
+        )
         if result < 0:
             out[0] = i
             out[1] = kind
@@ -275,7 +281,23 @@ def collect(config, ends):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def walk(jobs, n_jobs, node, skip, duplicate, table, flags, acts, rps, returns, alive, space_cap, mask, misses, ends):  # type: ignore[no-untyped-def]
+def walk(  # type: ignore[no-untyped-def]
+    jobs,
+    n_jobs,
+    node,
+    skip,
+    duplicate,
+    table,
+    flags,
+    acts,
+    rps,
+    returns,
+    alive,
+    space_cap,
+    mask,
+    misses,
+    ends,
+):
     """Walk trie ranges from given configs; set the bit of every token that survives.
 
     ``jobs`` int64[:, 4]: first node, end node, depth of the config, config. ``mask``
@@ -297,7 +319,9 @@ def walk(jobs, n_jobs, node, skip, duplicate, table, flags, acts, rps, returns, 
             if result == 0:
                 i = skip[i]
                 continue
-            result, kind, a, b = step(config, packed & 0xFF, table, flags, acts, rps, returns, alive, space_cap)
+            result, kind, a, b = step(
+                config, packed & 0xFF, table, flags, acts, rps, returns, alive, space_cap
+            )
             if result < 0:
                 if result == MISS:
                     if n_misses == len(misses):
@@ -325,7 +349,9 @@ def walk(jobs, n_jobs, node, skip, duplicate, table, flags, acts, rps, returns, 
 
 
 @njit(cache=True, nogil=True)
-def walk_ends(config, node, skip, duplicate, table, flags, acts, rps, returns, alive, space_cap, end_config):  # type: ignore[no-untyped-def]
+def walk_ends(  # type: ignore[no-untyped-def]
+    config, node, skip, duplicate, table, flags, acts, rps, returns, alive, space_cap, end_config
+):
     """Config after each token that survives (others untouched). Every miss must be resolved."""
     stack = np.empty(1030, dtype=np.int64)
     stack[0] = config
@@ -333,7 +359,9 @@ def walk_ends(config, node, skip, duplicate, table, flags, acts, rps, returns, a
     while i < len(node):
         packed = node[i]
         depth = (packed >> 8) & 0xFFFF
-        result, _, _, _ = step(stack[depth - 1], packed & 0xFF, table, flags, acts, rps, returns, alive, space_cap)
+        result, _, _, _ = step(
+            stack[depth - 1], packed & 0xFF, table, flags, acts, rps, returns, alive, space_cap
+        )
         if result < 0:
             i = skip[i]
             continue

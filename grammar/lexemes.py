@@ -226,7 +226,9 @@ class KeyLexeme(Lexeme):
     names: tuple[bytes, ...] = ()
     order: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     span: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((1, 2), dtype=np.int32))
-    generic_state: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(1, dtype=np.int32))
+    generic_state: npt.NDArray[np.int32] = field(
+        default_factory=lambda: np.zeros(1, dtype=np.int32)
+    )
     trie_base: int = 0
     is_open: bool = False
     #: The lexeme without names, whose masks serve every open one of this vocabulary.

@@ -132,11 +132,12 @@ class Matcher:
                 arena.moves.clear()
             arena.moves[key] = result
             return result, leave(frames, int(out[6]) - 1) if frames else frames
-        position: Position | None = (link.config, link.frames, self._typed(link))
+        position: Position = (link.config, link.frames, self._typed(link))
         for byte in self._vocabulary.token_bytes(token):
-            position = step_byte(arena, position, byte)
-            if position is None:
+            after = step_byte(arena, position, byte)
+            if after is None:
                 return None
+            position = after
         return position[0], position[1]
 
     def _in_open_key(self, config: Config) -> bool:
@@ -154,21 +155,19 @@ class Matcher:
             if not self._in_open_key(here.config):
                 break
         text = b"".join(reversed(parts))
-        # a key has no quote inside but escaped ones: it starts after the last opening one
-        position: Position | None = (here.config if here else link.config, (), None)
-        for byte in text:
-            assert position is not None
-            after = self._arena.step(position[0], byte)
-            was_open = self._in_open_key(position[0])
-            typed = None
-            if self._in_open_key(after):
-                typed = (position[2] or b"") + bytes([byte]) if was_open else b""
-            position = (after, (), typed)
-        assert position is not None
-        return position[2]
+        config = here.config if here is not None else link.config
+        typed: bytes | None = None
+        for byte in text:  # the key starts where an open key is entered last
+            was_open = self._in_open_key(config)
+            config = self._arena.step(config, byte)
+            if not self._in_open_key(config):
+                typed = None
+            else:
+                typed = (typed or b"") + bytes([byte]) if was_open else b""
+        return typed
 
     def rollback(self, count: int) -> None:
-        """Undo the last ``count`` steps (tokens, EOS included). Raises ValueError beyond the start."""
+        """Undo the last ``count`` steps (EOS included). Raises ValueError beyond the start."""
         link: Link = self._link
         for _ in range(count):
             if link.parent is None:
@@ -256,11 +255,12 @@ class Matcher:
 
     def _replays(self, text: bytes) -> bool:
         link = self._link
-        position: Position | None = (link.config, link.frames, self._typed(link))
+        position: Position = (link.config, link.frames, self._typed(link))
         for byte in text:
-            position = step_byte(self._arena, position, byte)
-            if position is None:
+            after = step_byte(self._arena, position, byte)
+            if after is None:
                 return False
+            position = after
         return self._arena.accepting(position[0])
 
     def _spare(self) -> int:
@@ -301,7 +301,9 @@ class Matcher:
         if budget is not None:
             self._narrow(link, row, budget)
         if cached.accepting:
-            for word, bit in zip(self._vocabulary.eos_words, self._vocabulary.eos_bits, strict=True):
+            for word, bit in zip(
+                self._vocabulary.eos_words, self._vocabulary.eos_bits, strict=True
+            ):
                 row[word] |= np.uint32(bit)
 
     def _cached(self, config: Config) -> CachedMask:
@@ -365,7 +367,9 @@ class Matcher:
             words = inside.at_most(high - (config >> kernels.COUNT_SHIFT)).copy()
         else:
             words = inside.words.copy()
-        jobs = np.empty((len(inside.exits), 4), dtype=np.int64)  # not shared: threads share lexemes
+        jobs = np.empty(
+            (len(inside.exits), 4), dtype=np.int64
+        )  # not shared: threads share lexemes
         count = kernels.exit_jobs(
             inside.exits, len(inside.exits), base, config, contextual, inside.paths,
             arena.table, jobs,

@@ -271,9 +271,7 @@ def _exponent(low: int, high: int) -> _Table:
     def state(sign: str, value: int, used: int) -> int:
         """``used``: digits after the leading zeros; only values within reach get a state."""
         key = (sign, value, used)
-        reach = [
-            (value * 10**more, (value + 1) * 10**more - 1) for more in range(4 - used)
-        ]
+        reach = [(value * 10**more, (value + 1) * 10**more - 1) for more in range(4 - used)]
         if sign == "-":
             reach = [(-last, -first) for first, last in reach]
         if value and all(last < low or first > high for first, last in reach):
@@ -348,9 +346,7 @@ def _normalised(side: _Side, limits: Limits) -> _Table:
         if side.high == 0:
             return _NOTHING
         most = _order(side.high)
-        members.append(
-            _compare(side.high / Fraction(10) ** most, "<" if side.high_open else "<=")
-        )
+        members.append(_compare(side.high / Fraction(10) ** most, "<" if side.high_open else "<="))
         high_bit = 1 << (len(members) - 1)
     sizes = [len(member.accept) for member in members]
     # required = 1: only the form may die; the comparisons are complete on digits.

@@ -64,6 +64,7 @@ def _decoder(tokenizer: Any, tokens: dict[str, int]) -> Any:
     stages = json.dumps([settings.get("pre_tokenizer"), settings.get("decoder")])
     alphabet = byte_alphabet()
     if "ByteLevel" in stages or (kind == "BPE" and "<0x0A>" not in tokens):
+
         def byte_level(text: str) -> bytes | None:
             try:
                 return bytes(alphabet[c] for c in text)
@@ -72,6 +73,7 @@ def _decoder(tokenizer: Any, tokens: dict[str, int]) -> Any:
 
         return byte_level
     if "<0x0A>" in tokens:
+
         def sentencepiece(text: str) -> bytes:
             match = _BYTE_TOKEN.fullmatch(text)
             return bytes([int(match[1], 16)]) if match else text.replace("▁", " ").encode()

@@ -70,7 +70,7 @@ class Vocabulary:
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, logit_size: int | None = None) -> Vocabulary:
         """From a Hugging Face tokenizer (fast or slow). See ``grammar.tokenizers``."""
-        from grammar.tokenizers import from_hf  # noqa: PLC0415 - only users of HF need it
+        from grammar.tokenizers import from_hf
 
         return from_hf(cls, tokenizer, logit_size)
 
@@ -107,24 +107,18 @@ class Vocabulary:
 
     def find(self, prefix: bytes) -> int:
         """Index of the trie node that spells ``prefix``, or -1. b"" is the virtual root: -1."""
-        return int(
-            kernels.find_node(self.node, self.skip, np.frombuffer(prefix, dtype=np.uint8))
-        )
+        return int(kernels.find_node(self.node, self.skip, np.frombuffer(prefix, dtype=np.uint8)))
 
     def segment(self, text: bytes) -> list[int]:
         """A segmentation of ``text`` into the fewest tokens; every byte must be spellable."""
         return [
             int(t)
-            for t in kernels.segment(
-                self.node, self.skip, np.frombuffer(text, dtype=np.uint8)
-            )
+            for t in kernels.segment(self.node, self.skip, np.frombuffer(text, dtype=np.uint8))
         ]
 
     def count_tokens(self, text: bytes) -> int:
         """The fewest tokens that spell ``text``."""
-        return len(
-            kernels.segment(self.node, self.skip, np.frombuffer(text, dtype=np.uint8))
-        )
+        return len(kernels.segment(self.node, self.skip, np.frombuffer(text, dtype=np.uint8)))
 
     def with_quotes(self, least: int) -> npt.NDArray[np.int64]:
         """Tokens with at least so many ``"``: a whole key takes two, two whole keys four."""

@@ -1,8 +1,8 @@
 """Certified completions: for every config, concrete bytes that end the text.
 
-Every state was only made reachable because it has such a completion (no dead ends by construction); this
-module writes it down. ``Bounds`` turns it into tokens: exact for grammars with few
-configs (choices, small regexes, enums), else the fewest tokens that spell the witness.
+Every state was only made reachable because it has such a completion (no dead ends by
+construction); this module writes it down. ``Bounds`` turns it into tokens: exact for grammars
+with few configs (choices, small regexes, enums), else the fewest tokens that spell the witness.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import deque
 import numpy as np
 
 from grammar import kernels
-from grammar.arena import Arena, Config
+from grammar.arena import Arena, Config, Place
 from grammar.lexemes import KeyLexeme, Lexeme
 from grammar.vocabulary import Vocabulary
 
@@ -39,7 +39,7 @@ def _structural(arena: Arena, state: int) -> bytes:
     """Completion of a structural state; every one on the way is cached."""
     if arena.graph is not None:
         return arena.graph.shortest(state)
-    chain: list[tuple[object, bytes]] = []
+    chain: list[tuple[Place, bytes]] = []
     rest = b""
     here: int | None = state
     while here is not None:
@@ -50,10 +50,10 @@ def _structural(arena: Arena, state: int) -> bytes:
             break
         text, here = place.way(arena)
         chain.append((place, text))
-    for place, text in reversed(chain):
+    for waiting, text in reversed(chain):
         rest = text + rest
         if len(rest) <= 4096:  # longer ones are rare, and the copies would add up
-            place.rest = rest  # type: ignore[attr-defined]
+            waiting.rest = rest
     return rest
 
 
@@ -98,7 +98,7 @@ def _other_byte(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> int:
 
 def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> tuple[bytes, int]:
     """Bytes that end a key, and the structural state then."""
-    for text in _key_endings(arena, config, lexeme, base):
+    for text in _key_endings(config, lexeme, base):
         here = config
         for byte in text:
             here = arena.step(here, byte)
@@ -110,7 +110,7 @@ def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> t
     raise AssertionError(message)
 
 
-def _key_endings(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
+def _key_endings(config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
     """Candidates, best first: the quote, the listed names below, a few more characters."""
     state = (config & kernels.STATE_MASK) - base
     names: list[bytes] = []
@@ -127,7 +127,10 @@ def _key_endings(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> 
     if state >= lexeme.trie_base:
         state = int(lexeme.generic_state[state - lexeme.trie_base])
     to_boundary = lexeme.shared.shortest(state)
-    more = [to_boundary[:-1] + lexeme_filler(lexeme) * k + b'"' for k in range(1, len(lexeme.names) + 2)]
+    more = [
+        to_boundary[:-1] + lexeme_filler(lexeme) * k + b'"'
+        for k in range(1, len(lexeme.names) + 2)
+    ]
     return [to_boundary, *sorted(names, key=len), *more]
 
 
@@ -194,7 +197,9 @@ class Bounds:
         while self.exact[config] > 0:
             ends = self.ends(config)
             token = next(
-                int(t) for t in np.flatnonzero(ends >= 0) if self.exact[int(ends[t])] == self.exact[config] - 1
+                int(t)
+                for t in np.flatnonzero(ends >= 0)
+                if self.exact[int(ends[t])] == self.exact[config] - 1
             )
             out.append(token)
             config = int(ends[token])

@@ -157,11 +157,7 @@ def subset_kernel(  # noqa: C901 - one algorithm
             target = 0
             while slots[slot] != 0:
                 t = slots[slot]
-                if (
-                    hashes[t] == h
-                    and before[t] == left
-                    and begin[t + 1] - begin[t] == count
-                ):
+                if hashes[t] == h and before[t] == left and begin[t + 1] - begin[t] == count:
                     same = True
                     for i in range(count):
                         if pool[begin[t] + i] != found[i]:

@@ -55,9 +55,7 @@ def _class_ranges(dfa: TextDfa) -> list[Ranges]:
     return [tuple(r) for r in ranges]
 
 
-def leading_looks(
-    program: tuple[Op, ...], *, search: bool
-) -> tuple[list[Look], tuple[Op, ...]]:
+def leading_looks(program: tuple[Op, ...], *, search: bool) -> tuple[list[Look], tuple[Op, ...]]:
     """The lookaheads that are tried only at the begin of the text, and the rest of the program.
 
     They are the usual ones (``^(?!this$|that$)...``), and cost least as an intersection of
@@ -246,5 +244,3 @@ class _Remover:
                 target = self.state(self.old.out1[s], rest)
                 targets.append(self.new.add(ASSERT, mask, target))
         self.fan(here, targets)
-
-

@@ -66,9 +66,7 @@ class _Fragment:
     exit: int
 
 
-def build(
-    program: tuple[Op, ...], *, before: bool, after: bool, nul: bool, limits: Limits
-) -> Nfa:
+def build(program: tuple[Op, ...], *, before: bool, after: bool, nul: bool, limits: Limits) -> Nfa:
     """The automaton of a parsed pattern.
 
     ``before``/``after``: whether any text may stand there (both: a search). ``nul``: whether a

@@ -152,8 +152,6 @@ def json_string_dfa(
     )
 
 
-
-
 @functools.lru_cache(maxsize=1 << 12)
 def _spelled(char: str, spelling: Spelling) -> str:
     code = ord(char)

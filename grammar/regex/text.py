@@ -176,7 +176,7 @@ def _plainness(code: int) -> tuple[int, int]:
     """Order of characters by the bytes of their plain spelling."""
     if 0x20 <= code < 0x7F and code not in (0x22, 0x5C):
         return 1, code
-    return (2 if code in (0x22, 0x5C) or code < 0x800 and code >= 0x7F else 3, code)
+    return (2 if code in (0x22, 0x5C) or (code < 0x800 and code >= 0x7F) else 3, code)
 
 
 def of_length(low: int, high: int | None, limits: Limits, universe: Ranges = ALL) -> TextDfa:

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 Alternatives = tuple[tuple[int, ArraySpec], ...]
 
 
-def open_array(arena: Arena, continuation: Continuation, members: list[tuple[int, Conjunction]]) -> int:
+def open_array(
+    arena: Arena, continuation: Continuation, members: list[tuple[int, Conjunction]]
+) -> int:
     """The state after ``[``."""
     shapes = continuation.program.shapes
     alternatives = tuple((bit, spec) for bit, m in members for spec in shapes.arrays(m))

@@ -1,9 +1,10 @@
 """Certified completion: the shortest text of every conjunction, or that it has none.
 
-Least fixpoint over the goals reached through *required* edges only (optional subtrees of huge schemas are
-never visited), by rounds until nothing improves: the costs are superior functions in the sense of
-Knuth, "A generalization of Dijkstra's algorithm" (1977), so the values found are the minima.
-A conjunction with a cost has a concrete text, ``text()``, which every automaton state relies on.
+Least fixpoint over the goals reached through *required* edges only (optional subtrees of huge
+schemas are never visited), by rounds until nothing improves: the costs are superior functions in
+the sense of Knuth, "A generalization of Dijkstra's algorithm" (1977), so the values found are
+the minima. A conjunction with a cost has a concrete text, ``text()``, which every automaton
+state relies on.
 """
 
 from __future__ import annotations
@@ -200,7 +201,9 @@ class Costs:
             return program.scalar_text(conjunction, "string" if kind == STRING else "number")
         if kind == OBJECT:
             spec = program.shapes.objects(conjunction)[index]
-            return b"{" + program.members(spec, [n for n in spec.names if n in spec.required]) + b"}"
+            return (
+                b"{" + program.members(spec, [n for n in spec.names if n in spec.required]) + b"}"
+            )
         array = program.shapes.arrays(conjunction)[index]
         items = [self.goal_text(array.goal(i)) for i in range(min(array.low, array.positions))]
         if array.low > array.positions:

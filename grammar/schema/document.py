@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from grammar.errors import (
@@ -70,6 +70,49 @@ def pointer_token(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+Reader = Callable[["Document", Node, Any, str, dict[str, Any]], None]
+
+
+def _count(name: str) -> Reader:
+    def read(
+        document: Document, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        del document, schema
+        if isinstance(value, Decimal) and value == value.to_integral_value():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            message = f"must be a non-negative integer, not {value!r}"
+            raise ConstraintSyntaxError(message, where)
+        if name == "max_length" and value >= MAX_LENGTH:
+            return
+        if name == "min_length" and value > MAX_LENGTH:
+            message = f"minLength {value} is over {MAX_LENGTH}"
+            raise TooComplex(message, where, "max_string_length")
+        setattr(node, name, value)
+
+    return read
+
+
+def _bound(name: str, *, exclusive: bool) -> Reader:
+    def read(
+        document: Document, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        if document.draft == 4 and isinstance(value, bool):
+            return  # read beside minimum / maximum
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            message = f"must be a number, not {_kind(value)}"
+            raise ConstraintSyntaxError(message, where)
+        out = exclusive
+        if document.draft == 4:
+            if exclusive:
+                return
+            other = schema.get("exclusiveMinimum" if name == "minimum" else "exclusiveMaximum")
+            out = other is True
+        node.add_bound(name, value, out)
+
+    return read
+
+
 class Document:
     """A parsed schema. ``root`` is its node; ``diagnostics`` what is an annotation here."""
 
@@ -89,13 +132,7 @@ class Document:
         done = 0
         while self._todo:
             schema, pointer, node = self._todo.pop()
-            try:
-                self._read(schema, pointer, node)
-            except GrammarError:
-                raise
-            except RecursionError:
-                message = "the schema is nested too deep"
-                raise TooComplex(message, pointer, "max_schema_depth") from None
+            self._read(schema, pointer, node)
             done += 1
             if done % 50 == 0:
                 yield
@@ -139,7 +176,7 @@ class Document:
             if self.draft <= 7:
                 return  # siblings of $ref are ignored up to draft 7
         for name, value in schema.items():
-            reader = _READERS.get(name)
+            reader = self.READERS.get(name)
             if reader is not None:
                 reader(self, node, value, f"{pointer}/{name}", schema)
             elif name in REFUSED:
@@ -295,44 +332,6 @@ class Document:
             self._expect(value, list, where)
             node.prefix = tuple(self._node(sub, f"{where}/{i}") for i, sub in enumerate(value))
 
-    def _count(self, name: str) -> Reader:
-        def read(
-            self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]
-        ) -> None:
-            del schema
-            if isinstance(value, Decimal) and value == value.to_integral_value():
-                value = int(value)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                message = f"must be a non-negative integer, not {value!r}"
-                raise ConstraintSyntaxError(message, where)
-            if name == "max_length" and value >= MAX_LENGTH:
-                return
-            if name == "min_length" and value > MAX_LENGTH:
-                message = f"minLength {value} is over {MAX_LENGTH}"
-                raise TooComplex(message, where, "max_string_length")
-            setattr(node, name, value)
-
-        return read
-
-    def _bound(self, name: str, exclusive: bool) -> Reader:
-        def read(
-            self: Document, node: Node, value: Any, where: str, schema: dict[str, Any]
-        ) -> None:
-            if self.draft == 4 and isinstance(value, bool):
-                return  # read beside minimum / maximum
-            if isinstance(value, bool) or not isinstance(value, int | Decimal):
-                message = f"must be a number, not {_kind(value)}"
-                raise ConstraintSyntaxError(message, where)
-            out = exclusive
-            if self.draft == 4:
-                if exclusive:
-                    return
-                other = schema.get("exclusiveMinimum" if name == "minimum" else "exclusiveMaximum")
-                out = other is True
-            node.add_bound(name, value, out)
-
-        return read
-
     def _multiple(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or value <= 0:
@@ -392,36 +391,37 @@ class Document:
 
     def _expect(self, value: Any, kind: type, where: str) -> None:
         if not isinstance(value, kind):
-            wanted = {dict: "an object", list: "an array", str: "a string"}[kind]
+            names: dict[type, str] = {dict: "an object", list: "an array", str: "a string"}
+            wanted = names[kind]
             message = f"must be {wanted}, not {_kind(value)}"
             raise ConstraintSyntaxError(message, where)
 
-
-Reader = Callable[[Document, Node, Any, str, dict[str, Any]], None]
-
-
-def _readers() -> dict[str, Reader]:
-    count = Document._count  # noqa: SLF001 - own class
-    bound = Document._bound  # noqa: SLF001 - own class
-    self: Any = None
-    return {
-        "id": Document._id, "$id": Document._id,
-        "type": Document._type, "enum": Document._enum, "const": Document._const,
-        "properties": Document._properties, "required": Document._required,
-        "additionalProperties": Document._additional,
-        "items": Document._items, "prefixItems": Document._prefix_items,
-        "minItems": count(self, "min_items"), "maxItems": count(self, "max_items"),
-        "minLength": count(self, "min_length"), "maxLength": count(self, "max_length"),
-        "minimum": bound(self, "minimum", False), "maximum": bound(self, "maximum", False),
-        "exclusiveMinimum": bound(self, "minimum", True),
-        "exclusiveMaximum": bound(self, "maximum", True),
-        "multipleOf": Document._multiple, "pattern": Document._pattern,
-        "format": Document._format, "allOf": Document._all_of, "anyOf": Document._any_of,
-        "oneOf": Document._one_of,
-    }  # fmt: skip
-
-
-_READERS = _readers()
+    READERS: ClassVar[dict[str, Reader]] = {
+        "id": _id,
+        "$id": _id,
+        "type": _type,
+        "enum": _enum,
+        "const": _const,
+        "properties": _properties,
+        "required": _required,
+        "additionalProperties": _additional,
+        "items": _items,
+        "prefixItems": _prefix_items,
+        "minItems": _count("min_items"),
+        "maxItems": _count("max_items"),
+        "minLength": _count("min_length"),
+        "maxLength": _count("max_length"),
+        "minimum": _bound("minimum", exclusive=False),
+        "maximum": _bound("maximum", exclusive=False),
+        "exclusiveMinimum": _bound("minimum", exclusive=True),
+        "exclusiveMaximum": _bound("maximum", exclusive=True),
+        "multipleOf": _multiple,
+        "pattern": _pattern,
+        "format": _format,
+        "allOf": _all_of,
+        "anyOf": _any_of,
+        "oneOf": _one_of,
+    }
 
 
 def _kind(value: Any) -> str:

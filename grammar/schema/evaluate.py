@@ -1,6 +1,6 @@
 """The plain meaning of a loaded node on a parsed value: the obvious recursive definition.
 
-Used where listed values (``enum``, ``const``) meet other keywords; values come from the schema itself.
+Used where listed values (``enum``, ``const``) meet other keywords; values come from the schema.
 """
 
 from __future__ import annotations
@@ -72,12 +72,15 @@ def _string(value: str, node: Node) -> bool:
 
 
 def _number(value: Fraction, node: Node) -> bool:
-    low, high = node.minimum, node.maximum
-    return (
-        (low is None or value > Fraction(low) or (value == Fraction(low) and not node.exclusive_minimum))
-        and (high is None or value < Fraction(high) or (value == Fraction(high) and not node.exclusive_maximum))
-        and all((value / Fraction(m)).denominator == 1 for m in node.multiples)
-    )  # fmt: skip
+    if node.minimum is not None:
+        low = Fraction(node.minimum)
+        if value < low or (value == low and node.exclusive_minimum):
+            return False
+    if node.maximum is not None:
+        high = Fraction(node.maximum)
+        if value > high or (value == high and node.exclusive_maximum):
+            return False
+    return all((value / Fraction(m)).denominator == 1 for m in node.multiples)
 
 
 def _array(value: list[Any], node: Node) -> bool:

@@ -1,8 +1,9 @@
 """Goals: what a value must satisfy, as alternatives of conjunctions.
 
-A *goal* is a tuple of ``Conjunction``s: the value must satisfy at least one (disjunctive normal form,
-after ``$ref``, ``allOf``, ``anyOf`` are unfolded). A conjunction is a set of nodes of which every own
-keyword must hold. Both are interned per schema, so equal goals share states, costs and lexemes.
+A *goal* is a tuple of ``Conjunction``s: the value must satisfy at least one (disjunctive normal
+form, after ``$ref``, ``allOf``, ``anyOf`` are unfolded). A conjunction is a set of nodes of
+which every own keyword must hold. Both are interned per schema, so equal goals share states,
+costs and lexemes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Conjunction:
         for node in nodes:
             types &= node.types
         self.types = types
-        self._enum: list[Any] | None | bool = False
+        self._enum: list[Any] | bool | None = False
         #: The projections (string, number, object, array specification), filled by their owners.
         self.kinds: dict[str, Any] = {}
 
@@ -85,7 +86,9 @@ class Goals:
             branches: list[frozenset[Node]] = [frozenset()]
             for node in nodes:
                 branches = self._meet(branches, self._unfold(node), node)
-            found = {self._conjunction(branch).number: self._conjunction(branch) for branch in branches}
+            found = {
+                self._conjunction(branch).number: self._conjunction(branch) for branch in branches
+            }
             goal = tuple(c for c in found.values() if c.types and c.enum != [])
             if len(found) > 1 and any(not c.nodes for c in goal):
                 goal = self.anything

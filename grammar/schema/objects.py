@@ -36,8 +36,12 @@ if TYPE_CHECKING:
     from grammar.lexemes import KeyLexeme
     from grammar.schema.program import Program
 
+Flags = npt.NDArray[np.bool_]
 
-def open_object(arena: Arena, continuation: Continuation, members: list[tuple[int, Conjunction]]) -> int:
+
+def open_object(
+    arena: Arena, continuation: Continuation, members: list[tuple[int, Conjunction]]
+) -> int:
     """The state after ``{``."""
     program = continuation.program
     alternatives = tuple((bit, spec) for bit, m in members for spec in program.shapes.objects(m))
@@ -75,10 +79,15 @@ class Shape:
             other = bool(spec.other) and costs.satisfiable(spec.other)
             self.permits[row, n] = other
             for i, name in enumerate(self.names):
-                self.permits[row, i] = costs.satisfiable(spec.goal(name)) if name in listed else other
+                self.permits[row, i] = (
+                    costs.satisfiable(spec.goal(name)) if name in listed else other
+                )
                 self.required[row, i] = name in spec.required
             self.satisfiable.append(
-                all(name in self.index and self.permits[row, self.index[name]] for name in spec.required)
+                all(
+                    name in self.index and self.permits[row, self.index[name]]
+                    for name in spec.required
+                )
             )
         self.is_open = bool(self.permits[:, n].any()) and program.can_spell_keys
         self.permits[:, n] &= self.is_open
@@ -109,7 +118,13 @@ class ObjectAt:
     """A position between members. ``used``: bit set of names, or the next position in order."""
 
     def __init__(
-        self, arena: Arena, outer: Continuation, shape: Shape, bits: tuple[int, ...], alive: int, used: int
+        self,
+        arena: Arena,
+        outer: Continuation,
+        shape: Shape,
+        bits: tuple[int, ...],
+        alive: int,
+        used: int,
     ) -> None:
         self.outer = outer
         self.shape = shape
@@ -118,7 +133,7 @@ class ObjectAt:
         self.used = used
         specs = tuple(spec.number for spec in shape.specs)
         self.key = arena.number(("object", outer.key, specs, bits, alive, used))
-        self._allowed: npt.NDArray[np.bool_] | None = None
+        self._allowed: Flags | None = None
 
     @property
     def program(self) -> Program:
@@ -138,9 +153,9 @@ class ObjectAt:
             return [i for i in found if i >= self.used]
         return [i for i in found if not self.used >> i & 1]
 
-    def allowed_by(self, alternative: int) -> npt.NDArray[np.bool_]:
+    def allowed_by(self, alternative: int) -> Flags:
         """bool[names + 1]: labels that an alternative allows now."""
-        allowed = self.shape.permits[alternative].copy()
+        allowed: Flags = self.shape.permits[alternative].copy()
         if not self.ordered:
             used = self.used
             while used:
@@ -155,7 +170,7 @@ class ObjectAt:
         return allowed
 
     @property
-    def allowed(self) -> npt.NDArray[np.bool_]:
+    def allowed(self) -> Flags:
         """bool[names + 1]: labels that some living alternative allows now."""
         if self._allowed is None:
             living = self.living()
@@ -345,7 +360,8 @@ def next_member(arena: Arena, at: ObjectAt) -> Way:
 
     def price(alternative: int) -> int:
         return sum(
-            costs.of(at.shape.goal(alternative, i)) + len(at.shape.texts[i]) for i in at.missing(alternative)
+            costs.of(at.shape.goal(alternative, i)) + len(at.shape.texts[i])
+            for i in at.missing(alternative)
         )
 
     best = min(at.living(), key=price)
@@ -356,10 +372,14 @@ def next_member(arena: Arena, at: ObjectAt) -> Way:
         labels = np.flatnonzero(at.allowed_by(best)).tolist()
         if not labels:
             best, labels = next(
-                (i, found) for i in at.living() if (found := np.flatnonzero(at.allowed_by(i)).tolist())
+                (i, found)
+                for i in at.living()
+                if (found := np.flatnonzero(at.allowed_by(i)).tolist())
             )
         label = min(labels, key=lambda i: costs.of(at.shape.goal(best, i)))
-    text = at.shape.texts[label] if label < len(at.shape.names) else program.fresh_key(at.shape.index)
+    text = (
+        at.shape.texts[label] if label < len(at.shape.names) else program.fresh_key(at.shape.index)
+    )
     member = at.member(arena, label)
     goal = at.shape.goal(best, label)
     _, conjunction = costs.cheapest(goal)

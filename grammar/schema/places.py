@@ -1,9 +1,9 @@
 """The structural states of JSON text under a schema.
 
-A *continuation* (``Root``, ``Member``, ``Element``) says what follows a finished value; it holds the
-vector of conjunctions the value is tried against and turns the set of those it satisfied (a bit
-set) into the next place. Places hold the continuation of the container they are in, so a place
-names the whole stack; equal stacks are the same place.
+A *continuation* (``Root``, ``Member``, ``Element``) says what follows a finished value; it holds
+the vector of conjunctions the value is tried against and turns the set of those it satisfied (a
+bit set) into the next place. Places hold the continuation of the container they are in, so a
+place names the whole stack; equal stacks are the same place.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ def allow_space(program: Program, row: npt.NDArray[np.int32]) -> None:
 class Value(BasePlace):
     """Where a value starts. ``closing``: the array that may also end here, after ``[``."""
 
-    def __init__(self, continuation: Continuation, *, space: bool, closing: ArrayAt | None = None) -> None:
+    def __init__(
+        self, continuation: Continuation, *, space: bool, closing: ArrayAt | None = None
+    ) -> None:
         self.continuation = continuation
         self.space = space
         self.closing = closing
@@ -182,7 +184,10 @@ class Value(BasePlace):
             self._scalar(arena, row, "string")
         if types & NUMBER:
             self._scalar(arena, row, "number")
-        for kind, byte in ((program.shapes.objects, OPEN_OBJECT), (program.shapes.arrays, OPEN_ARRAY)):
+        for kind, byte in (
+            (program.shapes.objects, OPEN_OBJECT),
+            (program.shapes.arrays, OPEN_ARRAY),
+        ):
             if any(kind(member) for _, member in self.members) and self._opens(arena, byte, deep):
                 row[byte] = -(1 << 30)
         if self.closing is not None and self.closing.close_bits:
@@ -198,7 +203,9 @@ class Value(BasePlace):
             return True
         return costs.text(self.members[0][1])[:1] == bytes([byte])
 
-    def _literals(self, arena: Arena, row: npt.NDArray[np.int32], types: int, *, deep: bool) -> None:
+    def _literals(
+        self, arena: Arena, row: npt.NDArray[np.int32], types: int, *, deep: bool
+    ) -> None:
         del types, deep
         program = self.continuation.program
         found: dict[bytes, int] = {}
@@ -223,7 +230,11 @@ class Value(BasePlace):
         try:
             if kind == "string" and (shared := self._plain(specs)) is not None:
                 lexeme, bits, low, high = shared
-            elif kind == "string" and len(specs) == 1 and (one := scalars.bounded_string(specs[0][1])):
+            elif (
+                kind == "string"
+                and len(specs) == 1
+                and (one := scalars.bounded_string(specs[0][1]))
+            ):
                 (lexeme, high), bits = one, [1 << specs[0][0]]
             else:
                 found = scalars.lexeme(kind, specs, merge=self.continuation.merged)
@@ -260,8 +271,8 @@ class Value(BasePlace):
         if byte == CLOSE_ARRAY:
             assert self.closing is not None
             return self.closing.close(arena)
-        from grammar.schema.arrays import open_array  # noqa: PLC0415 - the two recurse
-        from grammar.schema.objects import open_object  # noqa: PLC0415 - the two recurse
+        from grammar.schema.arrays import open_array
+        from grammar.schema.objects import open_object
 
         opened = open_object if byte == OPEN_OBJECT else open_array
         return opened(arena, self.continuation, self.members)
@@ -277,7 +288,15 @@ class Value(BasePlace):
         types = 0
         for _, member in self.members:
             types |= member.types
-        names = ("null", "true or false", "an object", "an array", "a string", "an integer", "a number")
+        names = (
+            "null",
+            "true or false",
+            "an object",
+            "an array",
+            "a string",
+            "an integer",
+            "a number",
+        )
         found = [name for i, name in enumerate(names) if types >> i & 1]
         if "a number" in found and "an integer" in found:
             found.remove("an integer")

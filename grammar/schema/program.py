@@ -192,5 +192,3 @@ class Program:
             self.vocabulary.lexemes[key] = found
         assert isinstance(found, KeyLexeme)
         return found
-
-

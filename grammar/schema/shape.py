@@ -46,7 +46,9 @@ class ArraySpec:
 
     __slots__ = ("_goals", "goals", "high", "low", "nodes", "number", "positions")
 
-    def __init__(self, number: int, nodes: Sequence[Node], goals: Goals, low: int, high: int) -> None:
+    def __init__(
+        self, number: int, nodes: Sequence[Node], goals: Goals, low: int, high: int
+    ) -> None:
         self.number = number
         self.nodes = nodes
         self.goals = goals

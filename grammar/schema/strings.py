@@ -77,7 +77,9 @@ class Scalars:
             return None
         return spec
 
-    def _fits(self, value: str, texts: Sequence[tuple[str, str]], low: int, high: int | None) -> bool:
+    def _fits(
+        self, value: str, texts: Sequence[tuple[str, str]], low: int, high: int | None
+    ) -> bool:
         if len(value) < low or (high is not None and len(value) > high):
             return False
         if any(0xD800 <= ord(c) < 0xE000 for c in value):
@@ -109,7 +111,9 @@ class Scalars:
         key = ("string", self.spelling)
         lexeme = self.vocabulary.lexemes.get(key)
         if lexeme is None:
-            dfa = json_string_dfa(self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits)
+            dfa = json_string_dfa(
+                self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits
+            )
             lexeme = self.vocabulary.lexemes[key] = lexemes.quoted(dfa, 1, counted=True)
         assert isinstance(lexeme, Lexeme)
         return lexeme
@@ -125,7 +129,9 @@ class Scalars:
             elif spec[1]:
                 dfa = spell_dfa(self._text_dfa(spec), self.spelling, dead, self.limits)
             else:
-                dfa = json_string_dfa(self.spelling, spec[2], spec[3], dead=dead, limits=self.limits)
+                dfa = json_string_dfa(
+                    self.spelling, spec[2], spec[3], dead=dead, limits=self.limits
+                )
         self.built[key] = dfa
         return dfa
 
@@ -146,7 +152,9 @@ class Scalars:
         longest = self._text_dfa((*spec[:3], None)).longest()
         if longest is not None and longest <= spec[3]:
             return None
-        boundary = json_string_dfa(self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits)
+        boundary = json_string_dfa(
+            self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits
+        )
         return lexemes.bounded(self.string_dfa((*spec[:3], None)), boundary)
 
     def _enum_spelling(self) -> Spelling:
@@ -199,7 +207,13 @@ class Scalars:
         if step is not None:
             return None
         least = 0 if low is None or low < 0 else math.floor(low) + 1 if low_out else math.ceil(low)
-        most = 0 if high is None or high > 0 else math.ceil(high) - 1 if high_out else math.floor(high)
+        most = (
+            0
+            if high is None or high > 0
+            else math.ceil(high) - 1
+            if high_out
+            else math.floor(high)
+        )
         if low is not None and low >= 0 and (low > 0 or low_out):
             value = least
         elif high is not None and high <= 0 and (high < 0 or high_out):
@@ -224,7 +238,10 @@ class Scalars:
             integer=integer, minimum=low, maximum=high, exclusive_minimum=low_out,
             exclusive_maximum=high_out, multiple_of=step, style=style, limits=self.limits,
         )  # fmt: skip
-        if self.vocabulary.dead_bytes[0x2B] or self.vocabulary.dead_bytes[[*b"0123456789-.eE"]].any():
+        if (
+            self.vocabulary.dead_bytes[0x2B]
+            or self.vocabulary.dead_bytes[[*b"0123456789-.eE"]].any()
+        ):
             dfa = automata.remove_bytes(dfa, self.vocabulary.dead_bytes)
         return dfa
 
@@ -236,7 +253,9 @@ class Scalars:
 
     # --- lexemes ----------------------------------------------------------------------------
 
-    def lexeme(self, kind: str, specs: Sequence[tuple[int, Any]], merge: bool) -> tuple[Lexeme, list[int]] | None:
+    def lexeme(
+        self, kind: str, specs: Sequence[tuple[int, Any]], merge: bool
+    ) -> tuple[Lexeme, list[int]] | None:
         """One lexeme for several members: (bit, specification) -> (lexeme, bits of each label).
 
         ``merge``: nobody needs to tell the members apart, one label carries all bits. None when
@@ -319,7 +338,10 @@ def _common_step(steps: list[Fraction]) -> Fraction | None:
         return None
     common = steps[0]
     for step in steps[1:]:
-        numerator = np.lcm.reduce([common.numerator * step.denominator, step.numerator * common.denominator], dtype=object)
+        numerator = np.lcm.reduce(
+            [common.numerator * step.denominator, step.numerator * common.denominator],
+            dtype=object,
+        )
         common = Fraction(int(numerator), common.denominator * step.denominator)
     return common
 
