@@ -139,7 +139,8 @@ DATED = Case(
 )
 SENTIMENT = Case(
     "Choice: a sentiment",
-    "What is the sentiment of this review? 'The blades arrived early and run without a sound.'",
+    "Is this review positive, neutral or negative? "
+    "'The blades arrived early and run without a sound.'",
     Constraint(choice=ChoiceConstraint(choices=SENTIMENTS)),
     "membership",
     lambda text: text in SENTIMENTS,
@@ -185,13 +186,16 @@ def report(case: Case, answer: Answer) -> bool:
     """Prints the verdict and the figures; returns the verdict."""
     valid = case.agrees(answer.text)
     print(f"  verdict  {case.judge} {'agrees' if valid else 'DOES NOT AGREE'}")
-    seconds = answer.timing.decode_us / 1e6
-    rate = f"{answer.usage.completion_tokens / seconds:.0f} tokens/s" if seconds else "one step"
-    print(
-        f"  figures  {answer.usage.prompt_tokens} + {answer.usage.completion_tokens} tokens "
-        f"({answer.usage.forced_tokens} forced), first after "
-        f"{answer.timing.time_to_first_token_us / 1e3:.0f} ms, then {rate}\n"
+    usage, timing = answer.usage, answer.timing
+    figures = (
+        f"{usage.prompt_tokens} + {usage.completion_tokens} tokens ({usage.forced_tokens} forced), "
+        f"first after {timing.time_to_first_token_us / 1e3:.0f} ms"
     )
+    if usage.completion_tokens > 1:
+        figures += (
+            f", then {(usage.completion_tokens - 1) / (timing.decode_us / 1e6):.0f} tokens/s"
+        )
+    print(f"  figures  {figures}\n")
     return valid
 
 
