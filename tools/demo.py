@@ -188,13 +188,13 @@ def report(case: Case, answer: Answer) -> bool:
     print(f"  verdict  {case.judge} {'agrees' if valid else 'DOES NOT AGREE'}")
     usage, timing = answer.usage, answer.timing
     figures = (
-        f"{usage.prompt_tokens} + {usage.completion_tokens} tokens ({usage.forced_tokens} forced), "
-        f"first after {timing.time_to_first_token_us / 1e3:.0f} ms"
+        f"{usage.prompt_tokens} + {usage.completion_tokens} tokens "
+        f"({usage.forced_tokens} forced), first after "
+        f"{timing.time_to_first_token_us / 1e3:.0f} ms"
     )
-    if usage.completion_tokens > 1:
-        figures += (
-            f", then {(usage.completion_tokens - 1) / (timing.decode_us / 1e6):.0f} tokens/s"
-        )
+    if timing.decode_us:  # more than one step
+        rate = (usage.completion_tokens - 1) / (timing.decode_us / 1e6)
+        figures += f", then {rate:.0f} tokens/s"
     print(f"  figures  {figures}\n")
     return valid
 
