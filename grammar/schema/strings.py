@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,11 +18,13 @@ from grammar.formats import format_text
 from grammar.lexemes import Lexeme
 from grammar.numbers import number_dfa
 from grammar.options import JsonOptions, Limits
-from grammar.regex import Spelling, TextDfa, json_string_dfa, spell, spell_dfa
+from grammar.regex import Spelling, TextDfa, compile_text, json_string_dfa, spell, spell_dfa
 from grammar.regex.text import bounded, intersect
 from grammar.schema.goal import Conjunction
 from grammar.schema.node import FRACTION, INTEGER, NUMBER, STRING
 from grammar.vocabulary import Vocabulary
+
+MAX_PRODUCT = 31  # members that one product of automata tells apart
 
 #: Keys are shared by value, so that equal strings of different schemas share one lexeme.
 StringSpec = tuple[Any, ...]
@@ -73,9 +76,14 @@ class Scalars:
             kept = tuple(v for v in values if self._fits(v, texts, low, high))
             return ("enum", kept) if kept else None
         spec = ("text", tuple(texts), low, high)
-        if texts and self._text_dfa(spec).is_empty:
-            return None
-        return spec
+        if not texts:
+            return spec
+        shipped = self.shipped.get(self._string_key(spec))
+        empty = self._text_dfa(spec).is_empty if shipped is None else shipped.is_empty
+        return None if empty else spec
+
+    def _string_key(self, spec: StringSpec) -> str:
+        return f"string:{self.spelling.name}:{spec!r}"
 
     def _fits(
         self, value: str, texts: Sequence[tuple[str, str]], low: int, high: int | None
@@ -89,8 +97,12 @@ class Scalars:
     def _text(self, key: tuple[str, str]) -> TextDfa:
         found = self._texts.get(key)
         if found is None:
-            assert key[0] == "format"
-            found = self._texts[key] = format_text(key[1], self.spelling.keeps_nul, self.limits)
+            kind, text = key
+            if kind == "format":
+                found = format_text(text, self.spelling.keeps_nul, self.limits)
+            else:
+                found = compile_text(text, search=True, nul=False, limits=self.limits)
+            self._texts[key] = found
         return found
 
     def _text_dfa(self, spec: StringSpec) -> TextDfa:
@@ -120,7 +132,7 @@ class Scalars:
 
     def string_dfa(self, spec: StringSpec) -> Dfa:
         """The interior of the strings of one specification (start 0 when none can be spelled)."""
-        key = f"string:{self.spelling.name}:{spec!r}"
+        key = self._string_key(spec)
         dfa = self.built.get(key) or self.shipped.get(key)
         if dfa is None:
             dead = self.vocabulary.dead_bytes
@@ -148,6 +160,19 @@ class Scalars:
         lexeme = self.vocabulary.lexemes[key]
         return None if lexeme is None else (lexeme, spec[3])
 
+    def build(self, conjunction: Conjunction) -> None:
+        """Build now what states of this conjunction would build when first visited."""
+        string = self.string_spec(conjunction)
+        if string is not None and not self.is_plain(string) and not self.bounded_string(string):
+            self.lexeme("string", [(0, string)], merge=True)
+        number = self.number_spec(conjunction)
+        if number is not None:
+            self.lexeme("number", [(0, number)], merge=True)
+        for node in conjunction.nodes:
+            for kind, text, _ in node.texts:
+                if kind == "pattern":
+                    self.built[f"checked:{text}"] = automata.EMPTY
+
     def _bounded(self, spec: StringSpec) -> Lexeme | None:
         longest = self._text_dfa((*spec[:3], None)).longest()
         if longest is not None and longest <= spec[3]:
@@ -173,6 +198,8 @@ class Scalars:
             spelled = [spell(v, self._enum_spelling()) for v in spec[1]]
             usable = [t for t in spelled if not self.vocabulary.dead_bytes[list(t)].any()]
             return b'"' + min(usable, key=len) + b'"' if usable else None
+        if self._string_key(spec) in self.shipped:
+            return None  # the automaton is there: it says as much
         found = self._text_dfa(spec).example()
         return None if found is None else b'"' + spell(found, self.spelling) + b'"'
 
@@ -226,13 +253,17 @@ class Scalars:
 
     def number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         """The literals of one specification."""
+        key = f"number:{self.options.numbers}:{spec!r}"
+        dfa = self.built.get(key) or self.shipped.get(key)
+        if dfa is None:
+            dfa = self._number_dfa(spec)
+        self.built[key] = dfa
+        return dfa
+
+    def _number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         style = self.options.numbers
         if spec[0] == "enum":
-            parts = [self._point(value) for value in spec[1]]
-            dfa = parts[0]
-            for other in parts[1:]:
-                dfa = automata.union(dfa, other, self.limits)
-            return dfa
+            return self._union([self._point(value) for value in spec[1]])
         integer, low, high, low_out, high_out, step = spec
         dfa = number_dfa(
             integer=integer, minimum=low, maximum=high, exclusive_minimum=low_out,
@@ -295,21 +326,66 @@ class Scalars:
     def _build(self, kind: str, specs: list[Any], merge: bool) -> tuple[Lexeme | None, list[int]]:
         make = self.string_dfa if kind == "string" else self.number_dfa
         wrap = lexemes.quoted if kind == "string" else lexemes.number
-        every = (1 << len(specs)) - 1
-        dfas = [make(spec) for spec in specs]
+        members: dict[Any, int] = {}  # equal specifications count once
+        for i, spec in enumerate(specs):
+            members[spec] = members.get(spec, 0) | 1 << i
+        listed = len(members) > 1 and all(spec[0] == "enum" for spec in members)
+        if listed and (kind == "string" or len(members) > MAX_PRODUCT) and not merge:
+            return self._listed(kind, members)
+        dfas = [make(spec) for spec in members]
         if len(dfas) == 1 or merge:
-            dfa = dfas[0]
-            for other in dfas[1:]:
-                dfa = automata.union(dfa, other, self.limits)
-            return (None, []) if dfa.is_empty else (wrap(dfa, 1), [every])
-        used: dict[int, int] = {}
+            dfa = self._union(dfas)
+            return (None, []) if dfa.is_empty else (wrap(dfa, 1), [(1 << len(specs)) - 1])
+        if len(dfas) > MAX_PRODUCT:
+            message = f"{len(dfas)} alternatives to tell apart, at most {MAX_PRODUCT}"
+            raise TooComplex(message, "", "max_branches")
         product = automata.product(dfas, lambda bits: bits != 0, limits=self.limits)
         if product.is_empty:
             return None, []
+        used: dict[int, int] = {}
         labels = np.full(len(product.accept), -1, dtype=np.int32)
         for q in np.flatnonzero(product.accept >= 0).tolist():
             labels[q] = used.setdefault(int(product.accept[q]), len(used))
-        return wrap(Dfa(product.table, labels, product.start), len(used)), list(used)
+        of = list(members.values())
+        held = [sum(of[k] for k in range(len(of)) if bits >> k & 1) for bits in used]
+        return wrap(Dfa(product.table, labels, product.start), len(used)), held
+
+    def _union(self, dfas: list[Dfa]) -> Dfa:
+        """Pairwise, so that the work on many small ones stays near linear."""
+        while len(dfas) > 1:
+            pairs = zip(dfas[::2], dfas[1::2], strict=False)
+            rest = dfas[len(dfas) - len(dfas) % 2 :]
+            dfas = [automata.union(a, b, self.limits) for a, b in pairs] + rest
+        return dfas[0]
+
+    def _listed(self, kind: str, members: dict[Any, int]) -> tuple[Lexeme | None, list[int]]:
+        """Listed values, each in one spelling: a trie with a label for each set of members."""
+        holders: dict[Any, int] = {}
+        for (_, values), bits in members.items():
+            for value in values:
+                holders[value] = holders.get(value, 0) | bits
+        if kind == "string":
+            texts = {spell(v, self._enum_spelling()): bits for v, bits in holders.items()}
+        else:
+            self.pruned += 1  # other spellings of the numbers
+            texts = {_plain_number(v): bits for v, bits in holders.items()}
+        order = sorted(texts)
+        sets = list(dict.fromkeys(texts.values()))
+        label = np.array([sets.index(texts[t]) for t in order], dtype=np.int32)
+        trie = automata.from_strings(order, self.limits)
+        accept = np.where(trie.accept >= 0, label[trie.accept], -1).astype(np.int32)
+        dfa = Dfa(trie.table, accept, trie.start)
+        dfa = automata.remove_bytes(dfa, self.vocabulary.dead_bytes)
+        wrap = lexemes.quoted if kind == "string" else lexemes.number
+        return (None, []) if dfa.is_empty else (wrap(dfa, len(sets)), sets)
+
+
+def _plain_number(value: Fraction) -> bytes:
+    """Digits and at most one point."""
+    if value.denominator == 1:
+        return str(value.numerator).encode()
+    with decimal.localcontext(prec=2_000):
+        return format(Decimal(value.numerator) / Decimal(value.denominator), "f").encode()
 
 
 def _is_number(value: Any) -> bool:
