@@ -89,10 +89,11 @@ class ArrayAt:
     def growing(self) -> list[tuple[int, int, ArraySpec]]:
         """The alive alternatives that allow one more item."""
         costs = self.program.costs
+        deep = self.outer.depth >= self.program.limits.max_depth  # only what ends the array
         return [
             (i, b, s)
             for i, b, s in self.living()
-            if self.count < s.high and costs.satisfiable(s.goal(self.count))
+            if self.count < (s.low if deep else s.high) and costs.satisfiable(s.goal(self.count))
         ]
 
     def value(self, arena: Arena, *, first: bool) -> int:

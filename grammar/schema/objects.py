@@ -146,16 +146,20 @@ class ObjectAt:
     def living(self) -> list[int]:
         return [i for i in range(len(self.bits)) if self.alive >> i & 1]
 
-    def missing(self, alternative: int) -> list[int]:
+    def missing(self, alternative: int) -> npt.NDArray[np.int64]:
         """Labels of the required names still to come, in order."""
-        found = np.flatnonzero(self.shape.required[alternative]).tolist()
+        found = np.flatnonzero(self.shape.required[alternative])
         if self.ordered:
-            return [i for i in found if i >= self.used]
-        return [i for i in found if not self.used >> i & 1]
+            return found[np.searchsorted(found, self.used) :]
+        return np.array([i for i in found.tolist() if not self.used >> i & 1], dtype=np.int64)
 
     def allowed_by(self, alternative: int) -> Flags:
         """bool[names + 1]: labels that an alternative allows now."""
         allowed: Flags = self.shape.permits[alternative].copy()
+        if self.outer.depth >= self.program.limits.max_depth:  # only what ends the object
+            needed = np.zeros_like(allowed)
+            needed[self.missing(alternative)] = True
+            allowed &= needed
         if not self.ordered:
             used = self.used
             while used:
@@ -165,7 +169,7 @@ class ObjectAt:
             return allowed
         allowed[: self.used] = False
         missing = self.missing(alternative)
-        if missing:
+        if len(missing):
             allowed[missing[0] + 1 :] = False  # nothing after a required name before it
         return allowed
 
@@ -182,7 +186,7 @@ class ObjectAt:
 
     @property
     def close_bits(self) -> int:
-        return sum_bits(self.bits[i] for i in self.living() if not self.missing(i))
+        return sum_bits(self.bits[i] for i in self.living() if not len(self.missing(i)))
 
     def close(self, arena: Arena) -> int:
         return self.outer.then(arena, self.close_bits)
@@ -361,13 +365,14 @@ def next_member(arena: Arena, at: ObjectAt) -> Way:
     def price(alternative: int) -> int:
         return sum(
             costs.of(at.shape.goal(alternative, i)) + len(at.shape.texts[i])
-            for i in at.missing(alternative)
+            for i in at.missing(alternative).tolist()
         )
 
-    best = min(at.living(), key=price)
+    living = at.living()
+    best = min(living, key=price) if len(living) > 1 else living[0]
     missing = at.missing(best)
-    if missing:
-        label = missing[0]
+    if len(missing):
+        label = int(missing[0])
     else:
         labels = np.flatnonzero(at.allowed_by(best)).tolist()
         if not labels:
