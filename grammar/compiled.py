@@ -139,20 +139,26 @@ def compile_steps(
     options: JsonOptions | None = None,
     limits: Limits | None = None,
     lexemes: dict[str, Dfa] | None = None,
+    *,
+    eager: bool = False,
 ) -> Generator[None, None, Grammar]:
     """Compile in slices: yields about every millisecond of work, returns the Grammar.
 
     ``lexemes``: automata another process built for the same constraint and vocabulary (its
-    ``Grammar.lexemes``), which are then not built again. Raises GrammarError subclasses.
+    ``Grammar.lexemes``), which are then not built again. ``eager``: build the automata of every
+    string and number now, also of parts that may never be visited, for such another process.
+    Raises GrammarError subclasses.
     """
     limits = limits or Limits()
     if kind == "json_schema":
-        program = Program(text, vocabulary, options or JsonOptions(), limits, lexemes or {})
+        shipped = lexemes or {}
+        options = options or JsonOptions()
+        program = Program(text, vocabulary, options, limits, shipped, eager=eager)
         yield from program.load()
         return Grammar(vocabulary, program, limits, program.scalars.built)
-    shipped = (lexemes or {}).get("whole")
-    if shipped is not None:
-        return Grammar(vocabulary, shipped, limits, {"whole": shipped})
+    whole = (lexemes or {}).get("whole")
+    if whole is not None:
+        return Grammar(vocabulary, whole, limits, {"whole": whole})
     if kind == "regex":
         dfa = _regex(text, vocabulary, limits)
     else:

@@ -61,5 +61,6 @@ class Limits:
     max_choice_bytes: int = 8 << 20
     max_branches: int = 1_024  # alternatives of one goal after unfolding anyOf
     max_solver_steps: int = 200_000  # work of one liveness query
+    max_output_bytes: int = 1 << 20  # shortest text of a constraint, or of an optional part
     max_depth: int = 512  # open brackets of the generated text
     max_arena_bytes: int = 256 << 20  # lazily grown tables of one grammar

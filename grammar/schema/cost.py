@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from grammar.schema.program import Program
 
 INFINITE = 1 << 60
-MAX_WITNESS = 1 << 20  # bytes; a goal whose shortest text is longer counts as having none
 
-#: (cost, type bit, index of the alternative within the type)
-Best = tuple[int, int, int]
-NONE: Best = (INFINITE, 0, 0)
+#: (cost, type bit, index of the alternative within the type, containers inside each other)
+Best = tuple[int, int, int, int]
+NONE: Best = (INFINITE, 0, 0, 0)
 _LITERALS = ((NULL, None, b"null"), (BOOLEAN, True, b"true"), (BOOLEAN, False, b"false"))
 
 
@@ -38,6 +37,10 @@ class Costs:
         self._scalar: dict[tuple[int, str], int] = {}
         self._texts: dict[int, bytes] = {}
         self.steps = 0
+        #: Whether compiling is over: from then on nothing raises (decision 6).
+        self.settled = False
+        #: A limit that left a goal without a text, "" when none did.
+        self.exceeded = ""
 
     def of(self, goal: Goal) -> int:
         """Bytes of the shortest text of a goal; INFINITE when it has none."""
@@ -65,7 +68,14 @@ class Costs:
         """The cheapest way to write a value of the conjunction."""
         found = self._best.get(conjunction.number)
         if found is None:
-            self._solve(conjunction)
+            self.steps = 0
+            try:
+                self._solve(conjunction)
+            except TooComplex:
+                if not self.settled:
+                    raise
+                self.program.pruned += 1
+                self._best[conjunction.number] = NONE
             found = self._best[conjunction.number]
         return found
 
@@ -136,37 +146,54 @@ class Costs:
 
     def _evaluate(self, conjunction: Conjunction, table: dict[int, Best]) -> Best:
         if self._obvious_zero(conjunction):
-            return (1, NUMBER, 0)
+            return (1, NUMBER, 0, 0)
         options: list[Best] = [
-            (len(text), BOOLEAN, i) for i, text in enumerate(self.literals(conjunction))
+            (len(text), BOOLEAN, i, 0) for i, text in enumerate(self.literals(conjunction))
         ]
         if conjunction.types & STRING:
-            options.append((self._scalar_cost(conjunction, "string"), STRING, 0))
+            options.append((self._scalar_cost(conjunction, "string"), STRING, 0, 0))
         if conjunction.types & NUMBER:
-            options.append((self._scalar_cost(conjunction, "number"), NUMBER, 0))
+            options.append((self._scalar_cost(conjunction, "number"), NUMBER, 0, 0))
 
-        def known(goal: Goal) -> int:
+        def known(goal: Goal) -> Best:
             return min(
-                ((self._best.get(c.number) or table.get(c.number, NONE))[0] for c in goal),
-                default=INFINITE,
+                ((self._best.get(c.number) or table.get(c.number, NONE)) for c in goal),
+                key=_price,
+                default=NONE,
             )
 
         gap = self.program.gap
         for i, spec in enumerate(self.program.shapes.objects(conjunction)):
             total = 2 + max(0, len(spec.required) - 1) * (1 + gap)
+            height = 0
             for name in spec.required:
                 key = self.program.key_text(name)
-                total += known(spec.goal(name)) + len(key) + 1 + gap if key else INFINITE
-            options.append((total, OBJECT, i))
+                member = known(spec.goal(name))
+                total += member[0] + len(key) + 1 + gap if key else INFINITE
+                height = max(height, member[3])
+            options.append((total, OBJECT, i, height + 1))
         for i, array in enumerate(self.program.shapes.arrays(conjunction)):
             total = 2 + max(0, array.low - 1) * (1 + gap)
+            height = 0
             for k in range(min(array.low, array.positions)):
-                total += known(array.goal(k))
+                item = known(array.goal(k))
+                total += item[0]
+                height = max(height, item[3])
             if array.low > array.positions:
-                total += (array.low - array.positions) * known(array.goal(array.positions))
-            options.append((total, ARRAY, i))
+                item = known(array.goal(array.positions))
+                total += (array.low - array.positions) * item[0]
+                height = max(height, item[3])
+            options.append((total, ARRAY, i, height + 1))
         best = min(options, default=NONE)
-        return best if best[0] <= MAX_WITNESS else NONE
+        limits = self.program.limits
+        if best[3] > limits.max_depth:
+            self.exceeded = "max_depth"
+            return NONE
+        if best[0] > limits.max_output_bytes:
+            if best[0] < INFINITE:
+                self.exceeded = "max_output_bytes"
+            return NONE
+        return best
 
     def _scalar_cost(self, conjunction: Conjunction, kind: str) -> int:
         key = (conjunction.number, kind)
@@ -183,16 +210,41 @@ class Costs:
     def text(self, conjunction: Conjunction) -> bytes:
         """The shortest text of a conjunction that has one."""
         found = self._texts.get(conjunction.number)
-        if found is None:
-            found = self._texts[conjunction.number] = self._write(conjunction)
-        return found
+        if found is not None:
+            return found
+        stack = [conjunction]  # inner texts first: schemas nest deeper than Python may recurse
+        while stack:
+            top = stack[-1]
+            if top.number in self._texts:
+                stack.pop()
+                continue
+            inner = [c for c in self._inside(top) if c.number not in self._texts]
+            if inner:
+                stack.extend(inner)
+            else:
+                stack.pop()
+                self._texts[top.number] = self._write(top)
+        return self._texts[conjunction.number]
+
+    def _inside(self, conjunction: Conjunction) -> list[Conjunction]:
+        """What the shortest text of a conjunction is made of."""
+        _, kind, index, _ = self.best(conjunction)
+        if kind == OBJECT:
+            spec = self.program.shapes.objects(conjunction)[index]
+            goals = [spec.goal(name) for name in spec.required]
+        elif kind == ARRAY:
+            array = self.program.shapes.arrays(conjunction)[index]
+            goals = [array.goal(i) for i in range(min(array.low, array.positions + 1))]
+        else:
+            return []
+        return [self.cheapest(goal)[1] for goal in goals]
 
     def goal_text(self, goal: Goal) -> bytes:
         """The shortest text of a goal that has one."""
         return self.text(self.cheapest(goal)[1])
 
     def _write(self, conjunction: Conjunction) -> bytes:
-        cost, kind, index = self.best(conjunction)
+        cost, kind, index, _ = self.best(conjunction)
         assert cost < INFINITE, "asked for the text of an empty goal"
         program = self.program
         if kind == BOOLEAN:
@@ -209,6 +261,10 @@ class Costs:
         if array.low > array.positions:
             items += [self.goal_text(array.goal(array.positions))] * (array.low - array.positions)
         return b"[" + program.comma.join(items) + b"]"
+
+
+def _price(best: Best) -> int:
+    return best[0]
 
 
 def key_spelling(name: str) -> bytes:

@@ -7,7 +7,7 @@ refused here with its JSON Pointer, never ignored; annotations and unknown keywo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from decimal import Decimal
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -116,7 +116,15 @@ def _bound(name: str, *, exclusive: bool) -> Reader:
 class Document:
     """A parsed schema. ``root`` is its node; ``diagnostics`` what is an annotation here."""
 
-    def __init__(self, text: str | bytes, options: JsonOptions, limits: Limits) -> None:
+    def __init__(
+        self,
+        text: str | bytes,
+        options: JsonOptions,
+        limits: Limits,
+        checked: Container[str] = (),
+    ) -> None:
+        #: Patterns that another process compiled: "checked:" + pattern.
+        self._checked = checked
         self.options = options
         self.limits = limits
         self.schema = parse_json(text, limits)
@@ -134,7 +142,7 @@ class Document:
             schema, pointer, node = self._todo.pop()
             self._read(schema, pointer, node)
             done += 1
-            if done % 50 == 0:
+            if done % 20 == 0:
                 yield
 
     def all_nodes(self) -> list[Node]:
@@ -345,10 +353,12 @@ class Document:
         if len(value) > self.limits.max_regex_bytes:
             message = f"longer than {self.limits.max_regex_bytes} bytes"
             raise TooComplex(message, where, "max_regex_bytes")
-        try:
-            compiled = compile_text(value, search=True, nul=False, limits=self.limits)
-        except GrammarError as error:
-            raise error.at(where) from None
+        compiled = None
+        if f"checked:{value}" not in self._checked:
+            try:
+                compiled = compile_text(value, search=True, nul=False, limits=self.limits)
+            except GrammarError as error:
+                raise error.at(where) from None
         node.texts = (*node.texts, ("pattern", value, compiled))
 
     def _format(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from grammar.formats import format_text
+from grammar.regex import TextDfa, compile_text
 from grammar.schema.goal import json_key
 from grammar.schema.node import ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING, Node
 
@@ -67,8 +68,14 @@ def _string(value: str, node: Node) -> bool:
     return (
         node.min_length <= len(value)
         and (high is None or len(value) <= high)
-        and all((text or format_text(name)).matches(value) for _, name, text in node.texts)
+        and all(_automaton(*text).matches(value) for text in node.texts)
     )
+
+
+def _automaton(kind: str, name: str, text: TextDfa | None) -> TextDfa:
+    if text is not None:
+        return text
+    return format_text(name) if kind == "format" else compile_text(name, search=True, nul=False)
 
 
 def _number(value: Fraction, node: Node) -> bool:

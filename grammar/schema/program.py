@@ -25,11 +25,14 @@ class Program:
     def __init__(
         self, text: str | bytes, vocabulary: Vocabulary, options: JsonOptions, limits: Limits,
         shipped: dict[str, Dfa],
+        *,
+        eager: bool = False,
     ) -> None:  # fmt: skip
         self.vocabulary = vocabulary
         self.options = options
         self.limits = limits
-        self.document = Document(text, options, limits)
+        self.eager = eager
+        self.document = Document(text, options, limits, shipped)
         self.goals = Goals(limits)
         self.shapes = Shapes(self.goals, options)
         self.scalars = Scalars(vocabulary, options, limits, shipped)
@@ -51,20 +54,32 @@ class Program:
         try:
             yield from self.document.scan()
             self.root = self.goals.of([self.document.root])
-            for node in self.document.all_nodes():
+            for i, node in enumerate(self.document.all_nodes()):
                 if node.refs or node.all_of or node.any_of or node.one_of:
                     self.goals.of([node])
-            yield
+                if i % 50 == 49:
+                    yield
             if self.costs.of(self.root) >= INFINITE:
                 self._refuse()
+            self.costs.settled = True
+            if self.eager:
+                yield from self._build()
         except RecursionError:
             message = "references or combinators are nested too deep"
             raise TooComplex(message, "", "max_schema_depth") from None
 
+    def _build(self) -> Iterator[None]:
+        """Build every scalar of the schema, for a process that must not wait for them."""
+        for node in self.document.all_nodes():
+            for conjunction in self.goals.of([node]):
+                self.scalars.build(conjunction)
+                yield
+
     def _refuse(self) -> None:
-        if self.pruned:
-            message = "every way to satisfy the schema exceeds a limit"
-            raise TooComplex(message, "", "max_dfa_states")
+        if self.pruned or self.costs.exceeded:
+            limit = self.costs.exceeded or "max_dfa_states"
+            message = f"every way to satisfy the schema exceeds a limit ({limit})"
+            raise TooComplex(message, "", limit)
         dead = [f"0x{b:02x}" for b in range(0x20, 0x7F) if self.vocabulary.dead_bytes[b]]
         message = "no value satisfies the schema"
         if dead:

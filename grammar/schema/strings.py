@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -78,9 +78,12 @@ class Scalars:
         spec = ("text", tuple(texts), low, high)
         if not texts:
             return spec
-        shipped = self.shipped.get(self._string_key(spec))
-        empty = self._text_dfa(spec).is_empty if shipped is None else shipped.is_empty
-        return None if empty else spec
+        if self._short_key(spec) in self.shipped:
+            return spec
+        return None if self._text_dfa(spec).is_empty else spec
+
+    def _short_key(self, spec: StringSpec) -> str:
+        return f"short:{self.spelling.name}:{spec!r}"
 
     def _string_key(self, spec: StringSpec) -> str:
         return f"string:{self.spelling.name}:{spec!r}"
@@ -132,18 +135,22 @@ class Scalars:
 
     def string_dfa(self, spec: StringSpec) -> Dfa:
         """The interior of the strings of one specification (start 0 when none can be spelled)."""
-        key = self._string_key(spec)
-        dfa = self.built.get(key) or self.shipped.get(key)
+        return self._kept(self._string_key(spec), lambda: self._string_dfa(spec))
+
+    def _string_dfa(self, spec: StringSpec) -> Dfa:
+        dead = self.vocabulary.dead_bytes
+        if spec[0] == "enum":
+            return self._enum_dfa([spell(v, self._enum_spelling()) for v in spec[1]])
+        if spec[1]:
+            return spell_dfa(self._text_dfa(spec), self.spelling, dead, self.limits)
+        return json_string_dfa(self.spelling, spec[2], spec[3], dead=dead, limits=self.limits)
+
+    def _kept(self, key: str, make: Callable[[], Dfa]) -> Dfa:
+        """An automaton of this vocabulary, made once and remembered for shipping."""
+        dfa = self.shipped.get(key) or self.vocabulary.lexemes.get(key)
         if dfa is None:
-            dead = self.vocabulary.dead_bytes
-            if spec[0] == "enum":
-                dfa = self._enum_dfa([spell(v, self._enum_spelling()) for v in spec[1]])
-            elif spec[1]:
-                dfa = spell_dfa(self._text_dfa(spec), self.spelling, dead, self.limits)
-            else:
-                dfa = json_string_dfa(
-                    self.spelling, spec[2], spec[3], dead=dead, limits=self.limits
-                )
+            dfa = self.vocabulary.lexemes[key] = make()
+        assert isinstance(dfa, Dfa)
         self.built[key] = dfa
         return dfa
 
@@ -163,20 +170,27 @@ class Scalars:
     def build(self, conjunction: Conjunction) -> None:
         """Build now what states of this conjunction would build when first visited."""
         string = self.string_spec(conjunction)
-        if string is not None and not self.is_plain(string) and not self.bounded_string(string):
-            self.lexeme("string", [(0, string)], merge=True)
+        if string is not None and not self.is_plain(string):
+            self.short_string(string)
+            if self.bounded_string(string):
+                self.string_dfa((*string[:3], None))
+            elif self.lexeme("string", [(0, string)], merge=True):
+                self.string_dfa(string)
         number = self.number_spec(conjunction)
-        if number is not None:
-            self.lexeme("number", [(0, number)], merge=True)
+        if number is not None and self.lexeme("number", [(0, number)], merge=True):
+            self.number_dfa(number)
         for node in conjunction.nodes:
             for kind, text, _ in node.texts:
                 if kind == "pattern":
                     self.built[f"checked:{text}"] = automata.EMPTY
 
     def _bounded(self, spec: StringSpec) -> Lexeme | None:
-        longest = self._text_dfa((*spec[:3], None)).longest()
-        if longest is not None and longest <= spec[3]:
+        if self._string_key(spec) in self.shipped:
             return None
+        if self._string_key((*spec[:3], None)) not in self.shipped:
+            longest = self._text_dfa((*spec[:3], None)).longest()
+            if longest is not None and longest <= spec[3]:
+                return None
         boundary = json_string_dfa(
             self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits
         )
@@ -198,10 +212,15 @@ class Scalars:
             spelled = [spell(v, self._enum_spelling()) for v in spec[1]]
             usable = [t for t in spelled if not self.vocabulary.dead_bytes[list(t)].any()]
             return b'"' + min(usable, key=len) + b'"' if usable else None
-        if self._string_key(spec) in self.shipped:
-            return None  # the automaton is there: it says as much
-        found = self._text_dfa(spec).example()
-        return None if found is None else b'"' + spell(found, self.spelling) + b'"'
+        key = self._short_key(spec)
+        shipped = self.shipped.get(key)
+        if shipped is None:
+            found = self._text_dfa(spec).example()
+            if found is None:
+                return None
+            shipped = automata.from_strings([spell(found, self.spelling)])
+        self.built[key] = shipped
+        return lexemes.quoted(shipped, 1).shortest(1)
 
     # --- numbers ----------------------------------------------------------------------------
 
@@ -253,12 +272,9 @@ class Scalars:
 
     def number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         """The literals of one specification."""
-        key = f"number:{self.options.numbers}:{spec!r}"
-        dfa = self.built.get(key) or self.shipped.get(key)
-        if dfa is None:
-            dfa = self._number_dfa(spec)
-        self.built[key] = dfa
-        return dfa
+        return self._kept(
+            f"number:{self.options.numbers}:{spec!r}", lambda: self._number_dfa(spec)
+        )
 
     def _number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         style = self.options.numbers

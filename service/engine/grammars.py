@@ -30,7 +30,10 @@ def compile_steps(
     limits: grammar.Limits,
     lexemes: Mapping[str, grammar.Dfa] | None = None,
 ) -> Steps:
-    """A compile that yields about every millisecond. Raises grammar.GrammarError on the way."""
+    """A compile that yields about every millisecond. Raises grammar.GrammarError on the way.
+
+    Without ``lexemes`` (in the front) every automaton is built, so that the engine gets them.
+    """
     form = constraint.json_format
     options = grammar.JsonOptions(
         whitespace=form.whitespace,
@@ -48,6 +51,7 @@ def compile_steps(
         options,
         limits,
         dict(lexemes) if lexemes else None,
+        eager=lexemes is None,
     )
 
 
