@@ -6,6 +6,8 @@ refused here with its JSON Pointer, never ignored; annotations and unknown keywo
 
 from __future__ import annotations
 
+import contextlib
+import decimal
 import json
 from collections.abc import Callable, Container, Iterator
 from decimal import Decimal
@@ -62,6 +64,8 @@ _SINCE = {
     "contains": (6, 9999),
     "if": (7, 9999),
 }
+MAX_NUMBER_CHARACTERS = 4_000  # as Python's own limit for integers
+MAX_EXPONENT = 1_000  # binary64 ends at 308
 MAX_LENGTH = 1 << 20  # a longer string than this is never generated: larger bounds are none
 
 
@@ -87,7 +91,7 @@ def _count(name: str) -> Reader:
             return
         if name == "min_length" and value > MAX_LENGTH:
             message = f"minLength {value} is over {MAX_LENGTH}"
-            raise TooComplex(message, where, "max_string_length")
+            raise TooComplex(message, where, "max_output_bytes")
         setattr(node, name, value)
 
     return read
@@ -450,7 +454,11 @@ def parse_json(text: str | bytes, limits: Limits) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode()
-        return json.loads(text, parse_float=Decimal, parse_constant=_constant, parse_int=int)
+        value = json.loads(text, parse_float=_decimal, parse_constant=_constant, parse_int=int)
+        if text.count("{") + text.count("[") > limits.max_schema_depth:
+            _check_depth(value, limits.max_schema_depth)
+    except GrammarError:
+        raise
     except UnicodeDecodeError as error:
         message = f"not UTF-8 at byte {error.start}"
         raise ConstraintSyntaxError(message, f"@{error.start}") from None
@@ -463,6 +471,29 @@ def parse_json(text: str | bytes, limits: Limits) -> Any:
         raise TooComplex(message, "", "max_schema_depth") from None
     except ValueError as error:
         raise ConstraintSyntaxError(str(error), "@0") from None
+    return value
+
+
+def _decimal(text: str) -> Decimal:
+    value = None
+    if len(text) <= MAX_NUMBER_CHARACTERS:
+        with contextlib.suppress(decimal.InvalidOperation):
+            value = Decimal(text)
+    if value is None or (value and abs(value.adjusted()) > MAX_EXPONENT):
+        message = f"the number {text[:40]} is out of any range"
+        raise TooComplex(message, "", "max_number")
+    return value
+
+
+def _check_depth(value: Any, limit: int) -> None:
+    level = [value]
+    for _ in range(limit + 1):
+        inner = [list(v.values()) if isinstance(v, dict) else v for v in level if v]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return
+    message = f"the schema is nested deeper than {limit}"
+    raise TooComplex(message, "", "max_schema_depth")
 
 
 def _constant(name: str) -> Any:
