@@ -19,6 +19,7 @@ from grammar.schema.node import ARRAY, BOOLEAN, NULL, NUMBER, OBJECT, STRING
 
 if TYPE_CHECKING:
     from grammar.schema.program import Program
+    from grammar.schema.shape import ArraySpec, ObjectSpec
 
 INFINITE = 1 << 60
 
@@ -155,43 +156,51 @@ class Costs:
         if conjunction.types & NUMBER:
             options.append((self._scalar_cost(conjunction, "number"), NUMBER, 0, 0))
 
-        def known(goal: Goal) -> Best:
-            return min(
-                ((self._best.get(c.number) or table.get(c.number, NONE)) for c in goal),
-                key=_price,
-                default=NONE,
-            )
-
-        gap = self.program.gap
         for i, spec in enumerate(self.program.shapes.objects(conjunction)):
-            total = 2 + max(0, len(spec.required) - 1) * (1 + gap)
-            height = 0
-            for name in spec.required:
-                key = self.program.key_text(name)
-                member = known(spec.goal(name))
-                total += member[0] + len(key) + 1 + gap if key else INFINITE
-                height = max(height, member[3])
-            options.append((total, OBJECT, i, height + 1))
+            options.append(self._object(spec, i, table))
         for i, array in enumerate(self.program.shapes.arrays(conjunction)):
-            total = 2 + max(0, array.low - 1) * (1 + gap)
-            height = 0
-            for k in range(min(array.low, array.positions)):
-                item = known(array.goal(k))
-                total += item[0]
-                height = max(height, item[3])
-            if array.low > array.positions:
-                item = known(array.goal(array.positions))
-                total += (array.low - array.positions) * item[0]
-                height = max(height, item[3])
-            options.append((total, ARRAY, i, height + 1))
-        best = min(options, default=NONE)
+            options.append(self._array(array, i, table))
+        return self._within_limits(min(options, default=NONE))
+
+    def _known(self, goal: Goal, table: dict[int, Best]) -> Best:
+        """The cheapest way of a goal so far."""
+        return min(
+            ((self._best.get(c.number) or table.get(c.number, NONE)) for c in goal),
+            key=_price,
+            default=NONE,
+        )
+
+    def _object(self, spec: ObjectSpec, index: int, table: dict[int, Best]) -> Best:
+        gap = self.program.gap
+        total = 2 + max(0, len(spec.required) - 1) * (1 + gap)
+        height = 0
+        for name in spec.required:
+            key = self.program.key_text(name)
+            if key is None:
+                return NONE
+            member = self._known(spec.goal(name), table)
+            total += member[0] + len(key) + 1 + gap
+            height = max(height, member[3])
+        return (total, OBJECT, index, height + 1)
+
+    def _array(self, array: ArraySpec, index: int, table: dict[int, Best]) -> Best:
+        total = 2 + max(0, array.low - 1) * (1 + self.program.gap)
+        height = 0
+        for k in range(min(array.low, array.positions + 1)):
+            item = self._known(array.goal(k), table)
+            total += item[0] * (1 if k < array.positions else array.low - array.positions)
+            height = max(height, item[3])
+        return (total, ARRAY, index, height + 1)
+
+    def _within_limits(self, best: Best) -> Best:
         limits = self.program.limits
+        if best[0] >= INFINITE:
+            return NONE
         if best[3] > limits.max_depth:
             self.exceeded = "max_depth"
             return NONE
         if best[0] > limits.max_output_bytes:
-            if best[0] < INFINITE:
-                self.exceeded = "max_output_bytes"
+            self.exceeded = "max_output_bytes"
             return NONE
         return best
 
