@@ -102,7 +102,7 @@ def model_config(fields: Fields, tied: bool) -> LlamaConfig:
 
 def generation_config(fields: Fields) -> GenerationConfig:
     """Special tokens, and sampling as the model's card recommends it."""
-    return GenerationConfig(  # type: ignore[no-untyped-call]
+    return GenerationConfig(
         bos_token_id=fields["tokenizer.ggml.bos_token_id"],
         eos_token_id=fields["tokenizer.ggml.eos_token_id"],
         pad_token_id=fields["tokenizer.ggml.padding_token_id"],
@@ -125,7 +125,7 @@ def tokenizer(fields: Fields) -> PreTrainedTokenizerFast:
     kinds = fields["tokenizer.ggml.token_type"]
     control = [text for text, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL]
     bpe.add_special_tokens([AddedToken(text, normalized=False) for text in control])
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         bos_token=tokens[fields["tokenizer.ggml.bos_token_id"]],
         eos_token=tokens[fields["tokenizer.ggml.eos_token_id"]],
