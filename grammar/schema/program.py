@@ -148,7 +148,10 @@ class Program:
                 return 2 + int(spec[2])
         text = self._short_text(conjunction, kind)
         if text is not None:
-            return len(text)
+            if len(text) < self.limits.max_dfa_states:
+                return len(text)
+            self.costs.exceeded = "max_dfa_states"
+            return INFINITE
         found = self._scalar(conjunction, kind)
         if found is None or found[0].distance[1] < 0:
             return INFINITE

@@ -328,16 +328,32 @@ class Scalars:
     def _examples(self, kind: str, specs: list[Any]) -> tuple[Lexeme | None, list[int]]:
         """Only one text of each member: what is left where a limit is exceeded (decision 6)."""
         members: dict[bytes, int] = {}
-        for i, spec in enumerate(specs):
-            text = self.short_string(spec) if kind == "string" else self.short_number(spec)
-            if text is not None:
-                members[text] = members.get(text, 0) | 1 << i
+        room = self.limits.max_dfa_states - 2
+        texts = [(self._example(kind, spec), i) for i, spec in enumerate(specs)]
+        for text, i in sorted(((t, i) for t, i in texts if t is not None), key=_length):
+            if text not in members:
+                room -= len(text)
+                if room < 0:
+                    break
+            members[text] = members.get(text, 0) | 1 << i
         if not members:
             return None, []
         interiors = [t[1:-1] if kind == "string" else t for t in members]
         wrap = lexemes.quoted if kind == "string" else lexemes.number
         trie = automata.remove_bytes(automata.from_strings(interiors), self.vocabulary.dead_bytes)
         return (None, []) if trie.is_empty else (wrap(trie, len(members)), list(members.values()))
+
+    def _example(self, kind: str, spec: Any) -> bytes | None:
+        if kind == "string":
+            return self.short_string(spec)
+        text = self.short_number(spec)
+        if text is None:
+            try:
+                dfa = self.number_dfa(spec)
+            except TooComplex:
+                return None
+            text = None if dfa.is_empty else lexemes.number(dfa, 1).shortest(1)
+        return text
 
     def _build(self, kind: str, specs: list[Any], merge: bool) -> tuple[Lexeme | None, list[int]]:
         make = self.string_dfa if kind == "string" else self.number_dfa
@@ -394,6 +410,10 @@ class Scalars:
         dfa = automata.remove_bytes(dfa, self.vocabulary.dead_bytes)
         wrap = lexemes.quoted if kind == "string" else lexemes.number
         return (None, []) if dfa.is_empty else (wrap(dfa, len(sets)), sets)
+
+
+def _length(example: tuple[bytes, int]) -> int:
+    return len(example[0])
 
 
 def _plain_number(value: Fraction) -> bytes:

@@ -117,9 +117,10 @@ def test_huge_numbers_in_bounds():
         {"const": 10**400},
         {"minimum": float("1e308"), "type": "number"},
     ):
-        compiled = compiles(schema)
-        if compiled is not None:
-            play(compiled)
+        try:
+            play(compile_schema(schema))
+        except grammar.GrammarError as error:  # 10**400 is no number that a reader can hold
+            assert error.message
 
 
 def test_numbers_too_long_to_read():
@@ -145,10 +146,10 @@ def test_an_enum_of_5000_values():
 
 
 def test_an_enum_of_many_objects():
-    compiled = compiles({"enum": [{"k": i, "v": [i, str(i)]} for i in range(600)]})
+    compiled = compiles({"enum": [{"k": i, "v": [i, str(i)]} for i in range(200)]})
     if compiled is not None:
-        assert accepts(compiled, '{"k":599,"v":[599,"599"]}')
-        assert not accepts(compiled, '{"k":599,"v":[598,"599"]}')
+        assert accepts(compiled, '{"k":199,"v":[199,"199"]}')
+        assert not accepts(compiled, '{"k":199,"v":[198,"199"]}')
         play(compiled)
 
 
@@ -323,11 +324,37 @@ def test_a_megabyte_of_definitions_that_nobody_uses():
 
 
 def test_a_long_constant():
-    compiled = compile_schema({"const": "x" * 20_000})
+    compiled = compile_schema({"const": "x" * 15_000})
     matcher = compiled.matcher()
-    assert matcher.min_tokens == 20_002
-    assert 0 < len(matcher.forced_tokens()) <= 20_002
+    assert matcher.min_tokens == 15_002
+    assert 0 < len(matcher.forced_tokens()) <= 15_002
     play(compiled)
+    for schema in ({"const": "x" * 30_000}, {"const": [["x" * 30_000]]}):
+        with pytest.raises(grammar.TooComplex) as caught:
+            compile_schema(schema)
+        assert caught.value.limit == "max_dfa_states"
+    optional = compile_schema({"type": "object", "properties": {"a": {"const": "x" * 30_000}}})
+    assert optional.matcher().advance_bytes(b'{"a"') == 1  # no dead end
+    play(compile_schema({"enum": ["x" * 30_000, "y", "z" * 30_000]}))
+
+
+def test_alternatives_beyond_what_one_automaton_tells_apart():
+    """40 overlapping ranges, each with a key of its own: what cannot be built is left out."""
+    for value in ({"type": "integer"}, {"type": "number", "multipleOf": 0.5}):
+        schema = {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {"v": value | {"minimum": i, "maximum": i + 60}, f"k{i}": {}},
+                    "required": ["v", f"k{i}"],
+                    "additionalProperties": False,
+                }
+                for i in range(40)
+            ]
+        }
+        compiled = compile_schema(schema)
+        for _ in range(3):
+            play(compiled, 30)
 
 
 # --- regexes ----------------------------------------------------------------------------------

@@ -511,38 +511,56 @@ SHIPPED = [
 
 
 @pytest.mark.parametrize(("kind", "text", "choices"), SHIPPED)
-def test_shipped_lexemes_give_the_same_grammar(kind, text, choices):
-    def compiled(vocabulary: grammar.Vocabulary, lexemes: Any) -> tuple[grammar.Grammar, int]:
+def test_shipped_lexemes_give_the_same_grammar(kind, text, choices, monkeypatch):
+    def compiled(lexemes: Any, *, eager: bool) -> grammar.Grammar:
         steps = grammar.compile_steps(
-            kind, text, choices, vocabulary, grammar.JsonOptions(), grammar.Limits(), lexemes
+            kind, text, choices, _fresh(), grammar.JsonOptions(), lexemes=lexemes, eager=eager
         )
-        slices = 0
-        while True:
-            try:
-                assert next(steps) is None
-                slices += 1
-            except StopIteration as end:
-                return end.value, slices
+        return run(steps)[0]
 
-    first, slices = compiled(_fresh(), None)
-    assert slices >= 1
+    first = compiled(None, eager=True)
     seen = _masks_along(first, 4)
-    other, _ = compiled(_fresh(), first.lexemes)
+    _build_nothing(monkeypatch)
+    other = compiled(first.lexemes, eager=False)
     assert _masks_along(other, 4) == seen
-    assert set(other.lexemes) <= set(first.lexemes)
     assert other.min_tokens == first.min_tokens
+
+
+def _build_nothing(monkeypatch) -> None:
+    """Whoever compiles a pattern, a number or a list now, fails."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("an automaton that was shipped is built again")
+
+    monkeypatch.setattr("grammar.schema.strings.spell_dfa", refuse)
+    monkeypatch.setattr("grammar.schema.strings.number_dfa", refuse)
+    monkeypatch.setattr("grammar.compiled.regex_dfa", refuse)
+    monkeypatch.setattr("grammar.compiled.choice_dfa", refuse)
+
+
+def run(steps: Any) -> tuple[grammar.Grammar, int]:
+    """The grammar and how many slices it took."""
+    slices = 0
+    while True:
+        try:
+            assert next(steps) is None
+            slices += 1
+        except StopIteration as end:
+            return end.value, slices
+
+
+def test_a_large_schema_is_compiled_in_many_slices():
+    properties = {f"p{i}": {"type": "array", "items": {"minimum": i}} for i in range(1_000)}
+    text = json.dumps({"properties": properties})
+    compiled, slices = run(grammar.compile_steps("json_schema", text, (), nasty_vocabulary()))
+    assert slices >= 20
+    assert accepts(compiled, '{"p3":[4]}')
 
 
 def test_compiling_in_slices_is_compiling():
     vocabulary = nasty_vocabulary()
     for kind, text, choices in SHIPPED:
-        steps = grammar.compile_steps(kind, text, choices, vocabulary)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                sliced = end.value
-                break
+        sliced, _ = run(grammar.compile_steps(kind, text, choices, vocabulary))
         whole = {
             "json_schema": lambda t=text: grammar.compile_json_schema(t, vocabulary),
             "regex": lambda t=text: grammar.compile_regex(t, vocabulary),
