@@ -8,6 +8,9 @@ a millisecond between the decoder's steps, with the automata that the front buil
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Generator, Mapping
@@ -97,7 +100,9 @@ class Grammars:
         self._limits = limits or grammar.Limits()
         self._cache = GrammarCache(max_bytes)
         self._in_flight: dict[Constraint, asyncio.Task[grammar.Grammar]] = {}
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compile")
+        self._worker = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="compile", initializer=_step_back
+        )
 
     async def compile(self, constraint: Constraint) -> grammar.Grammar:
         """The compiled constraint; equal constraints in flight are compiled once.
@@ -186,6 +191,15 @@ class SlicedCompiler:
         del self._jobs[constraint]
         self._cache.put(constraint, compiled)
         return constraint, compiled
+
+
+def _step_back() -> None:
+    """Lower the priority of this thread: the engine's cores are not for compiling.
+
+    On Linux the nice value belongs to a thread; elsewhere this does nothing.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
 
 
 def _run_slice(steps: Steps, seconds: float) -> grammar.Grammar | None:
