@@ -63,6 +63,9 @@ class Graph(Protocol):
     def shortest(self, state: int) -> bytes:
         """A shortest completion of an arena state."""
 
+    def num_bytes_left(self, state: int) -> int:
+        """Its length."""
+
 
 class Walked(NamedTuple):
     """Result of a walk: mask words, and the configs reached (None: too many or not asked)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,13 +29,21 @@ class Graph:
         """A shortest completion of an arena state."""
         here = state - self.base
         out = bytearray()
-        while self.distance[here] > 0:
-            row = self.dfa.table[here]
-            live = np.flatnonzero(row)
-            byte = int(live[np.argmin(self.distance[row[live]])])
-            out.append(byte)
-            here = int(row[byte])
+        for _ in range(self.distance[here]):
+            out.append(self._nearer[here])
+            here = int(self.dfa.table[here, out[-1]])
         return bytes(out)
+
+    def num_bytes_left(self, state: int) -> int:
+        """Its length."""
+        return int(self.distance[state - self.base])
+
+    @functools.cached_property
+    def _nearer(self) -> bytes:
+        """For each state the first byte that leads to the state nearest to an end."""
+        table = self.dfa.table
+        further = np.where(table > 0, self.distance[table], np.iinfo(np.int32).max)
+        return bytes(further.argmin(axis=1).astype(np.uint8))
 
 
 def choice_dfa(choices: Sequence[str], vocabulary: Vocabulary, limits: Limits) -> Dfa:

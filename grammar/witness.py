@@ -18,6 +18,7 @@ from grammar.lexemes import KeyLexeme, Lexeme
 from grammar.vocabulary import Vocabulary
 
 EXACT_CONFIGS = 3_000  # configs an exact search may visit: about 10 ms
+EXACT_TOKENS = 100_000  # tokens it may find allowed, over all configs: about as long
 FEW_BYTES = 72  # a state with more live bytes makes an exact search too wide
 
 
@@ -62,13 +63,16 @@ def _finish_lexeme(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> t
     out = bytearray()
     rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
     low = int(arena.rps[rp, kernels.MIN])
+    left, at = b"", 0  # the shortest way out, and how far along it we are
     while True:
         state = config & kernels.STATE_MASK
         count = config >> kernels.COUNT_SHIFT
         if arena.flags[state] & kernels.COUNTED and count < low:
-            byte = lexeme.filler[0]
+            byte, left = lexeme.filler[0], b""
         else:
-            left = lexeme.shortest(state - base)
+            at += 1
+            if at >= len(left):
+                left, at = lexeme.shortest(state - base), 0
             if not left:  # a number that may end here
                 code = int(arena.table[state * 256 + 0x2C])
                 label = kernels.REDO - code
@@ -76,9 +80,9 @@ def _finish_lexeme(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> t
                 if arena.returns[offset] == kernels.UNKNOWN:
                     arena.resolve(kernels.MISS_RETURN, rp, label)
                 return bytes(out), int(arena.returns[offset])
-            byte = left[0]
+            byte = left[at]
             if arena.step(config, byte) < 0:  # fewest bytes, but too many characters
-                byte = _other_byte(arena, config, lexeme, base)
+                byte, left = _other_byte(arena, config, lexeme, base), b""
         config = arena.step(config, byte)
         assert config >= 0, "the witness of a lexeme was refused"
         out.append(byte)
@@ -172,6 +176,9 @@ class Bounds:
 
     def in_bytes(self, config: Config) -> int:
         """Length of the witness: an upper bound on ``in_tokens``."""
+        graph = self.arena.graph
+        if graph is not None:
+            return graph.num_bytes_left(config & kernels.STATE_MASK)
         found = self._bytes.get(config)
         if found is None:
             found = self._bytes[config] = len(witness(self.arena, config))
@@ -220,6 +227,7 @@ class Bounds:
         arena = self.arena
         edges: dict[Config, list[Config]] = {}
         queue = deque([root])
+        num_allowed = 0
         while queue:
             config = queue.popleft()
             if config in edges:
@@ -230,8 +238,9 @@ class Bounds:
                 return None
             if (row == kernels.SPACE).any():
                 return None
-            after = arena.walk(self.vocabulary, config).ends
-            if after is None:
+            words, after = arena.walk(self.vocabulary, config)
+            num_allowed += int(np.bitwise_count(words).sum())
+            if after is None or num_allowed > EXACT_TOKENS:
                 return None
             if any(arena.flags[c & kernels.STATE_MASK] & kernels.COUNTED for c in after):
                 return None
