@@ -2,9 +2,9 @@
 
     python -m benchmarks.bench_neighbour
 
-A real server with the default model; one stream of free text, alone and then while a second client
-keeps sending schemas that take the front about a second to compile, each a different one. Prints the
-gaps between the stream's events for both, and the ratio of the medians.
+A real server with the default model; one stream, alone and then while a second client keeps sending
+schemas that take the front about a second to compile, each a different one. Prints the gaps between
+the stream's events for both, and the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def gaps(stub: generation_pb2_grpc.GenerationServiceStub, tokens: int) -> list[f
     """Milliseconds between the events of one stream."""
     found = []
     last = None
-    constraint = constraint_pb2.Constraint(regex="[a-z ]{%d}" % (8 * tokens))
+    constraint = constraint_pb2.Constraint(regex=f"[a-z ]{{{8 * tokens}}}")
     for event in stub.GenerateStream(request(tokens, constraint=constraint)):
         if event.WhichOneof("event") == "delta":
             now = time.perf_counter()
@@ -59,19 +59,35 @@ def gaps(stub: generation_pb2_grpc.GenerationServiceStub, tokens: int) -> list[f
     return found
 
 
-def compiling(address: str, stop: threading.Event, counter: Iterator[int]) -> int:
-    """Sends heavy schemas until told to stop; how many were compiled."""
-    done = 0
-    with grpc.insecure_channel(address) as channel:
-        stub = generation_pb2_grpc.GenerationServiceStub(channel)
-        while not stop.is_set():
-            # one token is too few for an object: the request ends after its compile
-            try:
-                stub.Generate(request(1, constraint=heavy(next(counter))))
-            except grpc.RpcError as error:
-                assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, error
-            done += 1
-    return done
+class Neighbour:
+    """``with Neighbour(address, numbers):`` sends heavy schemas all the while."""
+
+    def __init__(self, address: str, numbers: Iterator[int]) -> None:
+        self._address = address
+        self._numbers = numbers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self.compiled = 0
+
+    def __enter__(self) -> Neighbour:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        with grpc.insecure_channel(self._address) as channel:
+            stub = generation_pb2_grpc.GenerationServiceStub(channel)
+            while not self._stop.is_set():
+                # one token is too few for an object: the request ends after its compile
+                try:
+                    stub.Generate(request(1, constraint=heavy(next(self._numbers))))
+                except grpc.RpcError as error:
+                    if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
+                        raise
+                self.compiled += 1
 
 
 def main() -> None:
@@ -88,16 +104,9 @@ def main() -> None:
         gaps(stub, 20)
         for _ in range(options.rounds):
             alone += gaps(stub, options.tokens)
-            stop = threading.Event()
-            results: list[int] = []
-            other = threading.Thread(
-                target=lambda: results.append(compiling(server.address, stop, numbers))
-            )
-            other.start()
-            beside += gaps(stub, options.tokens)
-            stop.set()
-            other.join()
-            compiled += sum(results)
+            with Neighbour(server.address, numbers) as neighbour:
+                beside += gaps(stub, options.tokens)
+            compiled += neighbour.compiled
     for name, found in (("alone", alone), ("beside compiles", beside)):
         found.sort()
         p99 = found[int(0.99 * (len(found) - 1))]

@@ -51,7 +51,7 @@ def test_a_stream_gets_a_token_each_step_while_a_neighbour_compiles(tmp_path, mo
 
     core = load(settings)
     slices = []
-    run_slice = grammars._run_slice  # noqa: SLF001 - counted, not replaced
+    run_slice = grammars._run_slice
     monkeypatch.setattr(
         grammars, "_run_slice", lambda steps, s: slices.append(s) or run_slice(steps, s)
     )
