@@ -2,9 +2,9 @@
 
     python -m benchmarks.bench_neighbour
 
-A real server with the default model; one stream, alone and then while a second client keeps sending
-schemas that take the front about a second to compile, each a different one. Prints the gaps between
-the stream's events for both, and the ratio of the medians.
+A real server with the default model; one stream, alone and then while a second client keeps
+sending schemas that take the front about a second to compile, each a different one. Prints the gaps
+between the stream's events for both, and the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ def heavy(number: int) -> constraint_pb2.Constraint:
     return constraint_pb2.Constraint(json_schema=json.dumps(schema))
 
 
-def request(max_tokens: int, **fields: object) -> generation_pb2.GenerateRequest:
+def request(
+    max_tokens: int, constraint: constraint_pb2.Constraint
+) -> generation_pb2.GenerateRequest:
     """A request at temperature 1 with a fixed seed."""
     return generation_pb2.GenerateRequest(
         prompt="Once upon a time",
         sampling=generation_pb2.SamplingParams(temperature=1, seed=7),
         stopping=generation_pb2.StoppingOptions(max_tokens=max_tokens),
-        **fields,
+        constraint=constraint,
     )
 
 
@@ -50,7 +52,7 @@ def gaps(stub: generation_pb2_grpc.GenerationServiceStub, tokens: int) -> list[f
     found = []
     last = None
     constraint = constraint_pb2.Constraint(regex=f"[a-z ]{{{8 * tokens}}}")
-    for event in stub.GenerateStream(request(tokens, constraint=constraint)):
+    for event in stub.GenerateStream(request(tokens, constraint)):
         if event.WhichOneof("event") == "delta":
             now = time.perf_counter()
             if last is not None:
@@ -83,7 +85,7 @@ class Neighbour:
             while not self._stop.is_set():
                 # one token is too few for an object: the request ends after its compile
                 try:
-                    stub.Generate(request(1, constraint=heavy(next(self._numbers))))
+                    stub.Generate(request(1, heavy(next(self._numbers))))
                 except grpc.RpcError as error:
                     if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
                         raise
