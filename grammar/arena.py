@@ -305,7 +305,7 @@ class Arena:
             result, kind, a, b = kernels.step(config, byte, *self.tables())
             if result != kernels.MISS:
                 return int(result)
-            self.resolve(kind, a, b)
+            self.resolve(int(kind), int(a), int(b))
 
     def live_bytes(self, config: Config) -> Iterator[tuple[int, Config]]:
         """(byte, config after it) for every allowed byte."""

@@ -91,7 +91,7 @@ def build_trie(order, offsets, blob, duplicate):  # type: ignore[no-untyped-def]
         while depth < length:
             stack[depth] = n
             depth += 1
-            node[n] = (depth << 8) | blob[start + depth - 1]
+            node[n] = (np.int64(depth) << 8) | np.int64(blob[start + depth - 1])
             n += 1
         node[n - 1] |= (token + 1) << 32
         previous = token
@@ -238,7 +238,7 @@ def run(config, data, start, end, fresh, table, flags, acts, rps, returns, alive
         out[6] = np.int64(1) << 40
     for i in range(start, end):
         result, kind, a, b = step(
-            config, data[i], table, flags, acts, rps, returns, alive, space_cap
+            config, np.int64(data[i]), table, flags, acts, rps, returns, alive, space_cap
         )
         if result < 0:
             out[0] = i
@@ -267,7 +267,7 @@ def collect(config, ends):  # type: ignore[no-untyped-def]
         return
     size = len(ends) - 1
     key = (config & ((np.int64(1) << COUNT_SHIFT) - 1)) + 1
-    h = (key * np.int64(-7046029254386353131)) >> 40
+    h = ((key & 0xFFFFFF) * 2654435761 + (key >> 24) * 40503) >> 12  # no wrap-around
     slot = 1 + (h & (size - 1))
     while ends[slot] != 0:
         if ends[slot] == key:
@@ -456,7 +456,7 @@ def exit_jobs(exits, n, base, config, contextual, paths, table, jobs):  # type: 
         if contextual:
             state = config & STATE_MASK
             for k in range(at, at + depth):
-                state = np.int64(table[state * 256 + paths[k]])
+                state = np.int64(table[state * 256 + np.int64(paths[k])])
             at += depth
         else:
             state = exits[e, 3] + base
@@ -513,7 +513,7 @@ def key_trie(blob, offsets, generic, generic_start, closed, base):  # type: igno
             span[path[depth], 1] = w
             depth -= 1
         while depth < length:
-            byte = blob[start + depth]
+            byte = np.int64(blob[start + depth])
             parent = path[depth]
             gen[n] = 0 if closed else generic[gen[parent], byte]
             rows[base + n] = generic[gen[n]]

@@ -66,7 +66,10 @@ def play(compiled: grammar.Grammar, steps: int = 12) -> None:
 @pytest.mark.parametrize("count", [2**31, 2**63, 2**64 - 1, 10**40, 1e300])
 def test_huge_upper_counts_cost_nothing(count):
     text = json.dumps({"type": "array", "items": {"type": "string"}})
-    schema = json.loads(text) | {"maxItems": count, "items": {"type": "string", "maxLength": count}}
+    schema = json.loads(text) | {
+        "maxItems": count,
+        "items": {"type": "string", "maxLength": count},
+    }
     compiled = compile_schema(schema)
     assert accepts(compiled, '["abc","",""]')
     assert compiled.nbytes < 3_000_000
@@ -196,7 +199,10 @@ def test_choices_of_the_largest_size():
 @pytest.mark.parametrize("keyword", ["anyOf", "allOf"])
 def test_combinators_that_multiply(keyword):
     branch = {
-        "anyOf": [{"properties": {f"p{j}": {"minimum": k}}} for j, k in zip("abcd", range(4), strict=True)]
+        "anyOf": [
+            {"properties": {f"p{j}": {"minimum": k}}}
+            for j, k in zip("abcd", range(4), strict=True)
+        ]
     }
     schema: dict[str, Any] = {keyword: [branch | {"title": str(i)} for i in range(12)]}
     compiled = compiles(schema)
@@ -209,7 +215,10 @@ def test_an_anyof_of_a_hundred_objects():
         "anyOf": [
             {
                 "type": "object",
-                "properties": {"kind": {"const": f"kind{i}"}, "v": {"type": "integer", "minimum": i}},
+                "properties": {
+                    "kind": {"const": f"kind{i}"},
+                    "v": {"type": "integer", "minimum": i},
+                },
                 "required": ["kind", "v"],
                 "additionalProperties": False,
             }
@@ -273,7 +282,10 @@ def test_chains_of_references(shape, length):
 def test_texts_as_deep_as_the_limit():
     """Depth of the text is bounded: there the only way on is the way out."""
     limits = grammar.Limits(max_depth=20)
-    schema = {"$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}
+    schema = {
+        "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}},
+        "$ref": "#/$defs/t",
+    }
     for tree in (schema, {"type": ["array", "object"]}, {}):
         compiled = compile_schema(tree, limits)
         matcher = compiled.matcher()

@@ -40,10 +40,10 @@ def test_the_mask_is_what_every_token_s_bytes_say(name, seed):
 @pytest.mark.parametrize("order", ["schema", "any"])
 @pytest.mark.parametrize("whitespace", ["compact", "single_space", "flexible"])
 def test_each_shape_s_masks(number, order, whitespace):
-    options = grammar.JsonOptions(property_order=order, whitespace=whitespace, max_whitespace_run=2)
-    compiled = grammar.compile_json_schema(
-        json.dumps(SHAPES[number]), nasty_vocabulary(), options
+    options = grammar.JsonOptions(
+        property_order=order, whitespace=whitespace, max_whitespace_run=2
     )
+    compiled = grammar.compile_json_schema(json.dumps(SHAPES[number]), nasty_vocabulary(), options)
     rng = random.Random(number)
     for matcher in random_walk(compiled, rng, 8):
         assert mask(matcher) == naive_mask(matcher)
@@ -102,7 +102,12 @@ def test_a_used_additional_key_has_no_token_that_repeats_it():
                 json.dumps(schema), vocabulary, grammar.JsonOptions(property_order=order)
             )
             for start in ('{"b":1,', '{"b":1,"', '{"bb":1,"b', '{"b":1,"bb":0,"b', '{"aa":true,'):
-                for text in (start, "[" + start, start.replace("1", "null"), start + '"x":{"b":0,"'):
+                for text in (
+                    start,
+                    "[" + start,
+                    start.replace("1", "null"),
+                    start + '"x":{"b":0,"',
+                ):
                     matcher = compiled.matcher()
                     matcher.advance_bytes(text.encode())
                     assert mask(matcher) == naive_mask(matcher), (schema, order, text)

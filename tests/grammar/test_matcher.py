@@ -131,7 +131,9 @@ def test_a_fork_costs_the_same_after_a_long_history():
     for _ in range(3_000):
         assert matcher.advance_bytes(b"1,") == 2
     fork = matcher.fork()
-    sizes = [len(v) for v in vars(fork).values() if isinstance(v, list | dict | bytes | np.ndarray)]
+    sizes = [
+        len(v) for v in vars(fork).values() if isinstance(v, list | dict | bytes | np.ndarray)
+    ]
     assert max(sizes, default=0) < 100
     fork.rollback(3_000)
     assert fork.advance_bytes(b"]") == 1
@@ -587,7 +589,8 @@ def test_an_arena_over_its_limit_is_replaced_for_new_matchers():
         assert matcher.advance_bytes(text.encode()) == len(text)
         for _ in range(5):
             mask(matcher)
-            assert matcher.advance_bytes(b"[" if matcher.advance_bytes(b'":') else b"[") >= 0
+            matcher.advance_bytes(b'":')
+            matcher.advance_bytes(b"[")
         peak = max(peak, compiled.nbytes)
     assert compiled.arena is not first
     assert peak < 4_000_000

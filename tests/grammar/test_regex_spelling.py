@@ -15,7 +15,7 @@ from grammar.regex import Spelling, compile_regex, json_string_dfa, spell
 
 IN_JSON = [Spelling.JSON, Spelling.PLAIN, Spelling.KEY, Spelling.ASCII]
 ANY = {spelling: json_string_dfa(spelling) for spelling in Spelling}
-EDGES = "\0\x01\x08\t\n\x0b\x0c\r\x1f \"/\\a\x7f"
+EDGES = '\0\x01\x08\t\n\x0b\x0c\r\x1f "/\\a\x7f'
 EDGES += "\x80é\u07ff\u0800\u2028\ud7ff\ue000\uffff𐀀😀\U0010ffff"
 
 

@@ -1,4 +1,4 @@
-"""Each keyword's language by example: data/schemas_language, every verdict also the validator's."""
+"""Each keyword's language by example: data/schemas_language; the validator says the same."""
 
 from __future__ import annotations
 

@@ -130,11 +130,29 @@ def test_the_default_model_s_tokenizer(default_model, model_vocabulary):
     vocabulary = model_vocabulary
     assert vocabulary.logit_size == len(tokenizer)
     assert tokenizer.eos_token_id in vocabulary.eos_ids
-    for text in ("Hello, world!", '{"name": "Zoë", "n": [1, 2]}', "日本語 😀", "\n\n\t  x", "naïve"):
+    for text in (
+        "Hello, world!",
+        '{"name": "Zoë", "n": [1, 2]}',
+        "日本語 😀",
+        "\n\n\t  x",
+        "naïve",
+    ):
         tokens = tokenizer.encode(text, add_special_tokens=False)
         assert b"".join(map(vocabulary.token_bytes, tokens)) == text.encode()
         assert vocabulary.encode(text) == tokens
     assert all(vocabulary.token_bytes(t) == b"" for t in tokenizer.all_special_ids)
     # decision 10: the bytes this model cannot spell
     dead = {b for b in range(256) if vocabulary.dead_bytes[b]}
-    assert dead == {0x04, 0x06, 0x13, 0x14, 0x16, 0x1D, 0xC0, 0xC1, 0xF1, 0xF2, *range(0xF5, 0x100)}
+    assert dead == {
+        0x04,
+        0x06,
+        0x13,
+        0x14,
+        0x16,
+        0x1D,
+        0xC0,
+        0xC1,
+        0xF1,
+        0xF2,
+        *range(0xF5, 0x100),
+    }
