@@ -3,8 +3,8 @@
     python -m benchmarks.bench_neighbour
 
 A real server with the default model; one stream, alone and then while a second client keeps
-sending schemas that take the front about a second to compile, each a different one. Prints the gaps
-between the stream's events for both, and the ratio of the medians.
+sending schemas that take the front about a second to compile, each a different one. Prints the
+gaps between the stream's events for both, and the ratio of the medians.
 """
 
 from __future__ import annotations
