@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import grammar
 from tests.random_schemas import random_schema
 from tests.validator import valid
 
 REGEXES = (
-    *(r"[a-z]{2,5}", r"(ab|a)*c?", r"\d{4}-\d\d-\d\d", r"(yes|no|maybe)!?", r"[^\n]{0,12}", r"é+|€x"),
-    *(r".{3}", r"\p{Lu}[\w ]{0,20}", r"(\"[ab]\",?){1,3}", r"-?(0|[1-9]\d*)(\.\d+)?", r"(a{2,3}b){2}"),
+    *(
+        r"[a-z]{2,5}",
+        r"(ab|a)*c?",
+        r"\d{4}-\d\d-\d\d",
+        r"(yes|no|maybe)!?",
+        r"[^\n]{0,12}",
+        r"é+|€x",
+    ),
+    *(
+        r".{3}",
+        r"\p{Lu}[\w ]{0,20}",
+        r"(\"[ab]\",?){1,3}",
+        r"-?(0|[1-9]\d*)(\.\d+)?",
+        r"(a{2,3}b){2}",
+    ),
     r"[\x00-\x1f]?[^a]",
 )
 CHOICES = (
@@ -35,14 +48,16 @@ class Constraint:
     schema: Any = None  # of a JSON Schema
 
     def accepts(self, text: bytes) -> bool:
-        """What a judge outside of the engine says; byte by byte, the engine, where there is none."""
+        """What a judge outside of the engine says; where there is none, the engine, by bytes."""
         if self.schema is not None:
             return valid(self.schema, text)
         matcher = self.compiled.matcher()
         return matcher.advance_bytes(text) == len(text) and matcher.is_complete
 
 
-def random_options(rng: random.Random, numbers: str = "readable") -> grammar.JsonOptions:
+def random_options(
+    rng: random.Random, numbers: Literal["readable", "any"] = "readable"
+) -> grammar.JsonOptions:
     return grammar.JsonOptions(
         whitespace=rng.choice(("compact", "compact", "single_space", "flexible")),
         max_whitespace_run=rng.choice((0, 1, 3, 8)),

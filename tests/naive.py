@@ -20,14 +20,69 @@ Words = npt.NDArray[np.uint32]
 # Tokens that span lexemes, split characters, escape, or spell what another token spells.
 NASTY = (
     *(b'","', b'":"', b'"},{"', b'\\"', b'"}', b'"]', b'"],"', b'{"', b'["', b"[[", b"{}", b"[]"),
-    *(b'":', b'": "', b'", "', b": ", b", ", b'":{"', b'":[', b'"a":1,"a":', b'"a":1,"b":', b'a":'),
+    *(
+        b'":',
+        b'": "',
+        b'", "',
+        b": ",
+        b", ",
+        b'":{"',
+        b'":[',
+        b'"a":1,"a":',
+        b'"a":1,"b":',
+        b'a":',
+    ),
     *(b'"a"', b'","a":', b'"aa":0,"aa"', b"}}", b"]]", b"],[", b"]}", b"},", b"0}", b"1,2", b"-1"),
     *(b"  ", b"\n  ", b" \t\r\n", b"        ", b"\n\n\n\n\n\n\n\n\n\n", b'{ "', b'{\n  "', b" :"),
-    *(b"true", b"false", b"null", b"tru", b"lse", b"00", b"10", b"e+", b"e-1", b".5", b"0.0", b"E"),
+    *(
+        b"true",
+        b"false",
+        b"null",
+        b"tru",
+        b"lse",
+        b"00",
+        b"10",
+        b"e+",
+        b"e-1",
+        b".5",
+        b"0.0",
+        b"E",
+    ),
     *(b"abc", b"aa", b"ab", b"name", b"id", b'name"', b"extra", b"tags", b"ext", b"a b", b"xyz"),
-    *(b"\xc3", b"\xa9", b"\xc3\xa9", b"a\xc3", b"\xa9\"", b"\xf0\x9f", b"\x98\x80", b"\xe2\x82\xac"),
-    *(b"\xff\xfe", b"\x80", b"\xed\xa0\x80", b"\\u", b"\\u00", b"\\n", b"\\\\", b"\\u0000", b"d83d"),
-    *(b"2024-", b"-12-", b"0000-", b"ABC", b"123", b"\x00", b"\x1f", b'"\n', b"a\n", b'\\"%', b"///"),
+    *(
+        b"\xc3",
+        b"\xa9",
+        b"\xc3\xa9",
+        b"a\xc3",
+        b'\xa9"',
+        b"\xf0\x9f",
+        b"\x98\x80",
+        b"\xe2\x82\xac",
+    ),
+    *(
+        b"\xff\xfe",
+        b"\x80",
+        b"\xed\xa0\x80",
+        b"\\u",
+        b"\\u00",
+        b"\\n",
+        b"\\\\",
+        b"\\u0000",
+        b"d83d",
+    ),
+    *(
+        b"2024-",
+        b"-12-",
+        b"0000-",
+        b"ABC",
+        b"123",
+        b"\x00",
+        b"\x1f",
+        b'"\n',
+        b"a\n",
+        b'\\"%',
+        b"///",
+    ),
 )
 
 
@@ -128,9 +183,7 @@ def fewest_tokens(text: bytes, vocabulary: grammar.Vocabulary) -> int:
     return best[-1]
 
 
-def rest_tokens(
-    texts: Sequence[bytes], said: bytes, vocabulary: grammar.Vocabulary
-) -> int | None:
+def rest_tokens(texts: Sequence[bytes], said: bytes, vocabulary: grammar.Vocabulary) -> int | None:
     """The fewest tokens from ``said`` to one of ``texts``; None when no text goes on from it."""
     rests = [text[len(said) :] for text in texts if text.startswith(said)]
     return min((fewest_tokens(rest, vocabulary) for rest in rests), default=None)

@@ -264,13 +264,14 @@ def test_deep_schemas(before, after, depth):
 def test_chains_of_references(shape, length):
     def link(i: int) -> dict[str, Any]:
         ref = {"$ref": f"#/$defs/d{i + 1}"}
-        return {
+        links: dict[str, dict[str, Any]] = {
             "ref": ref,
             "all": {"allOf": [ref]},
             "any": {"anyOf": [ref, {"const": i}]},
             "required": {"type": "object", "properties": {"a": ref}, "required": ["a"]},
             "items": {"type": "array", "items": ref},
-        }[shape]
+        }
+        return links[shape]
 
     defs: dict[str, Any] = {f"d{i}": link(i) for i in range(length)}
     defs[f"d{length}"] = {"type": "null"}
