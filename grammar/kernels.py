@@ -374,6 +374,38 @@ def walk_ends(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def distinct(ends, configs, index):  # type: ignore[no-untyped-def]
+    """Number the different configs in ``ends``: configs[index[t]] = ends[t], -1 for none.
+
+    Returns how many there are, -1 when ``configs`` is too short. Open addressing.
+    """
+    size = 1 << 14
+    slots = np.full(size, -1, dtype=np.int32)
+    n = 0
+    last = np.int64(-1)
+    number = np.int32(-1)
+    for t in range(len(ends)):
+        key = ends[t]
+        if key < 0:
+            index[t] = -1
+            continue
+        if key != last:  # tokens in a row mostly end alike
+            h = ((key & 0xFFFFFF) * 40503 + (key >> 24) * 9973) & (size - 1)
+            while slots[h] >= 0 and configs[slots[h]] != key:
+                h = (h + 1) & (size - 1)
+            if slots[h] < 0:
+                if n == len(configs) or 2 * n > size:
+                    return -1
+                slots[h] = n
+                configs[n] = key
+                n += 1
+            number = slots[h]
+            last = key
+        index[t] = number
+    return n
+
+
+@njit(cache=True, nogil=True)
 def walk_lexeme(state, node, skip, duplicate, table, flags, mask, chars, exits, ends):  # type: ignore[no-untyped-def]
     """The context-independent part of a lexeme state's mask.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Words = npt.NDArray[np.uint32]
 MASK_CACHE_BYTES = 64 << 20  # of one grammar's arena
 MAX_MOVES = 100_000  # remembered (config, token) steps of one arena, about 10 MB
+MAX_DISTINCT = 1 << 13  # different configs after one token; more are sorted instead
 LOOK_BACK = 4  # tokens that a longer token may swallow at the end of a forced run
 MAX_FORCED_BYTES = 4096
 
@@ -428,12 +429,15 @@ class Matcher:
             return
         before = row.copy()
         ends = self._bounds.ends(link.config)
-        configs, index = np.unique(ends, return_inverse=True)
-        fits = np.array(
-            [c >= 0 and self._need(int(c)) <= budget - 1 for c in configs], dtype=np.bool_
-        )
+        configs = np.zeros(MAX_DISTINCT, dtype=np.int64)
+        index = np.zeros(len(ends), dtype=np.int64)
+        count = kernels.distinct(ends, configs, index)
+        if count < 0:
+            configs, index = np.unique(ends, return_inverse=True)
+            count = len(configs)
+        fits = [c >= 0 and self._need(c) <= budget - 1 for c in configs[:count].tolist()]
         bits = np.zeros(len(row) * 32, dtype=np.bool_)
-        bits[: len(index)] = fits[index]
+        bits[: len(index)] = np.array([*fits, False], dtype=np.bool_)[index]
         plan = self._plan()
         if plan and len(plan) <= budget:
             bits[plan[0]] = True
