@@ -11,6 +11,8 @@ import grammar
 from tests.random_schemas import random_schema
 from tests.validator import valid
 
+Numbers = Literal["readable", "any"]
+
 REGEXES = (
     *(
         r"[a-z]{2,5}",
@@ -55,9 +57,7 @@ class Constraint:
         return matcher.advance_bytes(text) == len(text) and matcher.is_complete
 
 
-def random_options(
-    rng: random.Random, numbers: Literal["readable", "any"] = "readable"
-) -> grammar.JsonOptions:
+def random_options(rng: random.Random, numbers: Numbers = "readable") -> grammar.JsonOptions:
     return grammar.JsonOptions(
         whitespace=rng.choice(("compact", "compact", "single_space", "flexible")),
         max_whitespace_run=rng.choice((0, 1, 3, 8)),
@@ -121,7 +121,7 @@ SHAPES: tuple[Any, ...] = (
 
 
 def random_constraint(
-    rng: random.Random, vocabulary: grammar.Vocabulary, *, numbers: str = "readable"
+    rng: random.Random, vocabulary: grammar.Vocabulary, *, numbers: Numbers = "readable"
 ) -> Constraint:
     """One that compiles with this vocabulary; schemas most of the time.
 
@@ -134,7 +134,7 @@ def random_constraint(
             continue
 
 
-def _draw(rng: random.Random, vocabulary: grammar.Vocabulary, numbers: str) -> Constraint:
+def _draw(rng: random.Random, vocabulary: grammar.Vocabulary, numbers: Numbers) -> Constraint:
     kind = rng.random()
     if kind < 0.12:
         pattern = rng.choice(REGEXES)
