@@ -134,22 +134,26 @@ def mask(matcher: grammar.Matcher, budget: int | None = None) -> list[int]:
     return allowed(row)
 
 
-def takes(matcher: grammar.Matcher, data: bytes) -> grammar.Matcher | None:
-    """A fork that has read all of ``data``, byte by byte; None when it may not."""
-    fork = matcher.fork()
-    return fork if all(fork.advance_bytes(bytes([b])) for b in data) else None
-
-
 def naive_mask(matcher: grammar.Matcher) -> list[int]:
     """Every id of the logits, tried by its bytes; EOS where the text may stop."""
     vocabulary = matcher.grammar.vocabulary
+    after: dict[bytes, grammar.Matcher | None] = {b"": matcher}
+
+    def read(text: bytes) -> grammar.Matcher | None:
+        """A fork that has read ``text`` byte by byte; None when it may not."""
+        if text not in after:
+            before = read(text[:-1])
+            fork = before.fork() if before else None
+            after[text] = fork if fork and fork.advance_bytes(text[-1:]) else None
+        return after[text]
+
     found = []
     for token in range(vocabulary.logit_size):
         if token in vocabulary.eos_ids:
             ok = matcher.is_complete
         else:
             text = vocabulary.token_bytes(token)
-            ok = bool(text) and takes(matcher, text) is not None
+            ok = bool(text) and read(text) is not None
         if ok:
             found.append(token)
     return found

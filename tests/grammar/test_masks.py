@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ from tests.naive import (
     random_walk,
 )
 
+REGRESSIONS = json.loads(
+    (Path(__file__).parents[1] / "data" / "regressions" / "masks.json").read_text(encoding="utf-8")
+)
 VOCABULARIES = {
     "bytes": byte_vocabulary,
     "nasty": nasty_vocabulary,
@@ -120,6 +124,20 @@ def test_masks_of_the_default_model_s_vocabulary(number, model_vocabulary):
     )
     rng = random.Random(number)
     for step, matcher in enumerate(random_walk(compiled, rng, 9)):
-        if step in (1, 5):  # 50,000 tokens by their bytes: a second
+        if step == 2:  # 50,000 tokens by their bytes: seconds
             assert mask(matcher) == naive_mask(matcher)
         assert mask(matcher) == mask(matcher.fork())
+
+
+@pytest.mark.parametrize("case", REGRESSIONS, ids=lambda case: case["what"])
+def test_what_was_wrong_once(case):
+    options = grammar.JsonOptions(**case["options"])
+    text = json.dumps(case["schema"])
+    compiled = grammar.compile_json_schema(text, nasty_vocabulary(), options)
+    matcher = compiled.matcher()
+    data = case["text"].encode()
+    assert matcher.advance_bytes(data) == len(data)
+    assert mask(matcher) == naive_mask(matcher) != []
+    rest = matcher.witness()
+    assert matcher.advance_bytes(rest) == len(rest)
+    assert matcher.is_complete

@@ -120,7 +120,6 @@ def test_walks_uniform_over_bytes_end_valid(seed):
 def test_with_used_keys_in_the_way_there_is_always_a_fresh_one():
     """Maps whose short keys are all taken, at the tightest budgets."""
     vocabulary = nasty_vocabulary(4)
-    schema = {"type": "object", "additionalProperties": {"type": "object", "maxLength": 1}}
     schema = {"type": "array", "items": {"additionalProperties": {"const": 0}, "type": "object"}}
     compiled = grammar.compile_json_schema(json.dumps(schema), vocabulary)
     for keys in (("", "a"), ("a", "b", ""), ("name", "id", "", "ab", "aa", "abc"), ("aaaa",)):
