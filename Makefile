@@ -5,7 +5,7 @@ RUN := $(VENV)/bin
 PIP := $(RUN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask
+.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate
 
 help:                      ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -64,3 +64,6 @@ cov: model                 ## coverage, kernels run as Python
 
 bench-mask: bench-setup    ## masks against llguidance on MaskBench's schemas
 	$(RUN)/python -m benchmarks.bench_maskbench --data ../shared/data/maskbench.jsonl.xz --sample 600 --engines syntaxd,llguidance
+
+bench-generate: model      ## 200 answers of the real model, each judged
+	$(RUN)/python -m benchmarks.check_generations --data ../shared/data/maskbench.jsonl.xz
