@@ -8,7 +8,7 @@ PIP := $(RUN)/python -m pip install --quiet -c constraints.txt
 .PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate
 
 help:                      ## list the commands
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
