@@ -464,11 +464,15 @@ class Matcher:
 
     def _longest(self, config: Config) -> int:
         """Bytes that complete the text after any allowed token, plus one."""
-        key = config & ((1 << kernels.COUNT_SHIFT) - 1)
         arena = self._arena
+        # Fewer characters so far allow more tokens: the count that allows all of them stands
+        # for every one above the least length.
+        rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+        count = min(config >> kernels.COUNT_SHIFT, int(arena.rps[rp, kernels.MIN]))
+        key = config & ((1 << kernels.COUNT_SHIFT) - 1) | count << kernels.COUNT_SHIFT
         found = arena.bounds.get(key)
         if found is None:
-            ends = arena.walk(self._vocabulary, config).ends
+            ends = arena.walk(self._vocabulary, key).ends
             found = 1 << 40
             if ends is not None:
                 found = 1 + max(map(self._bounds.in_bytes, ends), default=0)
