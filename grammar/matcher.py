@@ -474,10 +474,15 @@ class Matcher:
         if found is None:
             ends = arena.walk(self._vocabulary, key).ends
             found = 1 << 40
-            if ends is not None:
+            if ends is not None and not any(map(self._ends_by_count, ends)):
                 found = 1 + max(map(self._bounds.in_bytes, ends), default=0)
             arena.bounds[key] = found
         return found
+
+    def _ends_by_count(self, config: Config) -> bool:
+        """Whether the shortest way on depends on how many characters there are already."""
+        found = self._arena.lexeme_of(config & kernels.STATE_MASK)
+        return found is not None and found[0].max_need > 0
 
     def fill_penalizable(self, row: Words) -> None:
         """Bits of the tokens whose choice is content: those that stay inside a string."""

@@ -174,13 +174,20 @@ def test_budgets_below_the_bound_leave_nothing_but_do_not_raise():
     assert mask(matcher, matcher.min_tokens) != []
 
 
-@pytest.mark.parametrize("bounds", [{"maxLength": 15}, {"minLength": 3, "maxLength": 9}])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"maxLength": 15},
+        {"minLength": 3, "maxLength": 9},
+        {"pattern": "^a{0,9}(bbbbbb|\U0001f600\U0001f600)$", "maxLength": 10},
+    ],
+)
 def test_a_budget_holds_at_every_length_whichever_was_seen_first(bounds):
     """What is remembered of a string near its last character does not fit its first."""
     schema = {"type": "array", "items": {"type": "string"} | bounds, "maxItems": 2}
     compiled = grammar.compile_json_schema(json.dumps(schema), nasty_vocabulary())
     eos = compiled.vocabulary.eos_ids
-    for length in (15, 9, 8, 3, 2, 0, 1):
+    for length in (15, 9, 8, 4, 3, 2, 0, 1):
         matcher = compiled.matcher()
         matcher.advance_bytes(b'["' + b"a" * length)
         for budget in range(matcher.min_tokens, matcher.min_tokens + 8):
