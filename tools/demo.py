@@ -192,7 +192,7 @@ def report(case: Case, answer: Answer) -> bool:
         f"({usage.forced_tokens} forced), first after "
         f"{timing.time_to_first_token_us / 1e3:.0f} ms"
     )
-    if timing.decode_us:  # more than one step
+    if usage.completion_tokens > 1 and timing.decode_us:
         rate = (usage.completion_tokens - 1) / (timing.decode_us / 1e6)
         figures += f", then {rate:.0f} tokens/s"
     print(f"  figures  {figures}\n")
