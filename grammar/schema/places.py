@@ -121,8 +121,9 @@ class Done(BasePlace):
 class Space(BasePlace):
     """The one space of ``single_space``, before ``target``."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, *, starts_key: bool) -> None:
         self.target = target
+        self.starts_key = starts_key
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         del arena
@@ -140,7 +141,8 @@ def spaced(arena: Arena, program: Program, target: int) -> int:
     """``target`` behind the mandatory space, where the spelling has one."""
     if not target or not program.single_space:
         return target
-    return arena.place(("space", target), lambda: Space(target))
+    starts_key = arena.places[target].starts_key
+    return arena.place(("space", target), lambda: Space(target, starts_key=starts_key))
 
 
 def allow_space(program: Program, row: npt.NDArray[np.int32]) -> None:

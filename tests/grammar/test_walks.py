@@ -117,14 +117,17 @@ def test_walks_uniform_over_bytes_end_valid(seed):
     assert constraint.accepts(text + rest), f"{constraint.name}: {text + rest!r}"
 
 
-def test_with_used_keys_in_the_way_there_is_always_a_fresh_one():
+@pytest.mark.parametrize("space", ["", " "])
+def test_with_used_keys_in_the_way_there_is_always_a_fresh_one(space):
     """Maps whose short keys are all taken, at the tightest budgets."""
     vocabulary = nasty_vocabulary(4)
     schema = {"type": "array", "items": {"additionalProperties": {"const": 0}, "type": "object"}}
-    compiled = grammar.compile_json_schema(json.dumps(schema), vocabulary)
+    options = grammar.JsonOptions(whitespace="single_space" if space else "compact")
+    compiled = grammar.compile_json_schema(json.dumps(schema), vocabulary, options)
     for keys in (("", "a"), ("a", "b", ""), ("name", "id", "", "ab", "aa", "abc"), ("aaaa",)):
-        members = ",".join(f'"{key}":0' for key in keys)
-        for tail in (",", ',"', ',"a', ',"name', ',"aa'):
+        members = f",{space}".join(f'"{key}":{space}0' for key in keys)
+        for tail in ("", ",", ',"', ',"a', ',"name', ',"aa'):
+            tail = tail.replace(",", f",{space}") if len(tail) > 1 else tail
             matcher = compiled.matcher()
             text = f"[{{{members}{tail}".encode()
             assert matcher.advance_bytes(text) == len(text)
