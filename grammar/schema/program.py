@@ -35,7 +35,8 @@ class Program:
         self.document = Document(text, options, limits, shipped)
         self.goals = Goals(limits)
         self.shapes = Shapes(self.goals, options)
-        self.scalars = Scalars(vocabulary, options, limits, shipped)
+        plain = self.document.draft == 4
+        self.scalars = Scalars(vocabulary, options, limits, shipped, plain_integers=plain)
         self.costs = Costs(self)
         self.pruned = 0
         dead = vocabulary.dead_bytes

@@ -18,7 +18,15 @@ from grammar.formats import format_text
 from grammar.lexemes import Lexeme
 from grammar.numbers import number_dfa
 from grammar.options import JsonOptions, Limits
-from grammar.regex import Spelling, TextDfa, compile_text, json_string_dfa, spell, spell_dfa
+from grammar.regex import (
+    Spelling,
+    TextDfa,
+    compile_regex,
+    compile_text,
+    json_string_dfa,
+    spell,
+    spell_dfa,
+)
 from grammar.regex.text import bounded, intersect
 from grammar.schema.goal import Conjunction
 from grammar.schema.node import FRACTION, INTEGER, NUMBER, STRING
@@ -34,7 +42,13 @@ class Scalars:
     """Builds the string and number lexemes of one schema; shares them per vocabulary."""
 
     def __init__(
-        self, vocabulary: Vocabulary, options: JsonOptions, limits: Limits, shipped: dict[str, Dfa]
+        self,
+        vocabulary: Vocabulary,
+        options: JsonOptions,
+        limits: Limits,
+        shipped: dict[str, Dfa],
+        *,
+        plain_integers: bool = False,
     ) -> None:
         self.vocabulary = vocabulary
         self.options = options
@@ -47,6 +61,8 @@ class Scalars:
             self.spelling = Spelling.JSON
         else:
             self.spelling = Spelling.ASCII if options.ascii_only else Spelling.PLAIN
+        #: Draft 4 knows integers by their spelling: 1.0 is none.
+        self.plain_integers = plain_integers
         self._texts: dict[tuple[str, str], TextDfa] = {}
 
     # --- strings ----------------------------------------------------------------------------
@@ -80,7 +96,12 @@ class Scalars:
             return spec
         if self._short_key(spec) in self.shipped:
             return spec
-        return None if self._text_dfa(spec).is_empty else spec
+        shortest = self._without_high(spec).shortest()
+        return None if shortest is None or (high is not None and shortest > high) else spec
+
+    def _without_high(self, spec: StringSpec) -> TextDfa:
+        """The texts without the upper bound: it can be large, and mostly need not be built in."""
+        return self._text_dfa((*spec[:3], None))
 
     def _short_key(self, spec: StringSpec) -> str:
         return f"short:{self.spelling.name}:{spec!r}"
@@ -215,7 +236,7 @@ class Scalars:
         key = self._short_key(spec)
         shipped = self.shipped.get(key)
         if shipped is None:
-            found = self._text_dfa(spec).example()
+            found = self._without_high(spec).example()  # a shortest one: it is within the bound
             if found is None:
                 return None
             shipped = automata.from_strings([spell(found, self.spelling)])
@@ -242,7 +263,7 @@ class Scalars:
         if conjunction.enum is not None:
             values = [Fraction(v) for v in conjunction.enum if _is_number(v)]
             kept = tuple(sorted({v for v in values if _in_set(v, spec)}))
-            return ("enum", kept) if kept else None
+            return ("enum", kept, spec[0]) if kept else None
         return spec if low is None or high is None or low <= high else None
 
     def short_number(self, spec: tuple[Any, ...] | None) -> bytes | None:
@@ -273,18 +294,23 @@ class Scalars:
     def number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         """The literals of one specification."""
         return self._kept(
-            f"number:{self.options.numbers}:{spec!r}", lambda: self._number_dfa(spec)
+            f"number:{self.options.numbers}:{self.plain_integers}:{spec!r}",
+            lambda: self._number_dfa(spec),
         )
 
     def _number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         style = self.options.numbers
         if spec[0] == "enum":
-            return self._union([self._point(value) for value in spec[1]])
-        integer, low, high, low_out, high_out, step = spec
-        dfa = number_dfa(
-            integer=integer, minimum=low, maximum=high, exclusive_minimum=low_out,
-            exclusive_maximum=high_out, multiple_of=step, style=style, limits=self.limits,
-        )  # fmt: skip
+            integer = spec[2]
+            dfa = self._union([self._point(value) for value in spec[1]])
+        else:
+            integer, low, high, low_out, high_out, step = spec
+            dfa = number_dfa(
+                integer=integer, minimum=low, maximum=high, exclusive_minimum=low_out,
+                exclusive_maximum=high_out, multiple_of=step, style=style, limits=self.limits,
+            )  # fmt: skip
+        if integer and self.plain_integers:
+            dfa = automata.intersect(dfa, compile_regex("-?(0|[1-9][0-9]*)"), self.limits)
         if (
             self.vocabulary.dead_bytes[0x2B]
             or self.vocabulary.dead_bytes[[*b"0123456789-.eE"]].any()
@@ -309,6 +335,7 @@ class Scalars:
         nothing can be spelled.
         """
         key = (kind, self.spelling, self.options.numbers, self._enum_spelling(), merge,
+               self.plain_integers,
                tuple((i, repr(spec)) for i, (_, spec) in enumerate(specs)))  # fmt: skip
         cached = self.vocabulary.lexemes.get(key)
         if cached is None:
