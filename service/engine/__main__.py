@@ -15,8 +15,10 @@ def main() -> int:
     if len(sys.argv) != 2 or not sys.argv[1].isdigit():
         sys.stderr.write("the engine process is started by 'syntaxd serve', not by hand\n")
         return 2
-    # Ctrl-C in a terminal reaches both processes; the front decides when this one ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C in a terminal and a supervisor's SIGTERM reach both processes; the front lets running
+    # requests end, and this one ends when the front's socket closes.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s engine %(name)s: %(message)s"
     )
