@@ -77,6 +77,12 @@ class Lexeme:
     filler: bytes = b"a"
     inside: dict[int, InsideMask | None] = field(default_factory=dict)
 
+    #: Bytes that the lexeme can start with.
+    starts: npt.NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.starts = np.flatnonzero(self.rows[1])
+
     def inside_mask(self, state: int, vocabulary: Vocabulary) -> InsideMask | None:
         """The mask of a wide state, computed on first use; None for narrow states."""
         if state not in self.inside:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from grammar.schema.arrays import ArrayAt
     from grammar.schema.program import Program
 
-SPACES = np.frombuffer(b" \t\n\r", dtype=np.uint8)
-NUMBER_STARTS = np.frombuffer(b"-0123456789", dtype=np.uint8)
 QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b"{}[]"
 
@@ -148,8 +146,7 @@ def spaced(arena: Arena, program: Program, target: int) -> int:
 def allow_space(program: Program, row: npt.NDArray[np.int32]) -> None:
     """Whitespace of flexible spelling stays in the place."""
     if program.flexible:
-        row[SPACES] = SPACE
-        row[:256][program.vocabulary.dead_bytes] = 0
+        row[program.spaces] = SPACE
 
 
 class Value(BasePlace):
@@ -194,7 +191,7 @@ class Value(BasePlace):
                 row[byte] = -(1 << 30)
         if self.closing is not None and self.closing.close_bits:
             row[CLOSE_ARRAY] = -(1 << 30)
-        row[program.vocabulary.dead_bytes] = 0
+        row[program.dead] = 0
         if self.space:
             allow_space(program, row)
 
@@ -247,8 +244,7 @@ class Value(BasePlace):
             arena.pruned += 1
             return
         code = self._enter(arena, lexeme, bits, low, high)
-        starts = [QUOTE] if kind == "string" else NUMBER_STARTS[lexeme.rows[1, NUMBER_STARTS] != 0]
-        row[starts] = code
+        row[lexeme.starts] = code
 
     def _plain(self, specs: list[tuple[int, Any]]) -> tuple[Lexeme, list[int], int, int] | None:
         """The shared string lexeme, when every member that matters bounds only the length."""

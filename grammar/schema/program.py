@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
+import numpy as np
+
 from grammar import lexemes
 from grammar.dfa import Dfa
 from grammar.errors import TooComplex, Unsatisfiable
@@ -41,6 +43,9 @@ class Program:
         self.pruned = 0
         dead = vocabulary.dead_bytes
         self.ascii_spellable = not dead[0x20:0x7F].any()
+        #: Bytes no place may read, and the whitespace that flexible spelling may use.
+        self.dead = np.flatnonzero(dead)
+        self.spaces = np.array([b for b in b" \t\n\r" if not dead[b]], dtype=np.int64)
         self.flexible = options.whitespace == "flexible"
         self.single_space = options.whitespace == "single_space" and not dead[0x20]
         self.gap = int(self.single_space)

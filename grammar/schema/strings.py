@@ -63,6 +63,7 @@ class Scalars:
             self.spelling = Spelling.ASCII if options.ascii_only else Spelling.PLAIN
         #: Draft 4 knows integers by their spelling: 1.0 is none.
         self.plain_integers = plain_integers
+        self._counted: dict[StringSpec, bool] = {}
         self._texts: dict[tuple[str, str], TextDfa] = {}
 
     # --- strings ----------------------------------------------------------------------------
@@ -182,11 +183,27 @@ class Scalars:
         """
         if spec[0] != "text" or not spec[1] or spec[3] is None:
             return None
+        if spec not in self._counted:
+            self._counted[spec] = self._is_counted(spec)
+        if not self._counted[spec]:
+            return None
         key = ("bounded", self.spelling, spec[:3])
         if key not in self.vocabulary.lexemes:
-            self.vocabulary.lexemes[key] = self._bounded(spec)
+            try:
+                self.vocabulary.lexemes[key] = self._bounded(spec)
+            except TooComplex:
+                self.vocabulary.lexemes[key] = None  # ``lexeme`` falls back on an example
         lexeme = self.vocabulary.lexemes[key]
         return None if lexeme is None else (lexeme, spec[3])
+
+    def _is_counted(self, spec: StringSpec) -> bool:
+        """Whether texts could be longer than the upper bound."""
+        if self._string_key(spec) in self.shipped:
+            return False
+        if self._string_key((*spec[:3], None)) in self.shipped:
+            return True
+        longest = self._without_high(spec).longest()
+        return longest is None or longest > spec[3]
 
     def build(self, conjunction: Conjunction) -> None:
         """Build now what states of this conjunction would build when first visited."""
@@ -206,12 +223,6 @@ class Scalars:
                     self.built[f"checked:{text}"] = automata.EMPTY
 
     def _bounded(self, spec: StringSpec) -> Lexeme | None:
-        if self._string_key(spec) in self.shipped:
-            return None
-        if self._string_key((*spec[:3], None)) not in self.shipped:
-            longest = self._text_dfa((*spec[:3], None)).longest()
-            if longest is not None and longest <= spec[3]:
-                return None
         boundary = json_string_dfa(
             self.spelling, dead=self.vocabulary.dead_bytes, limits=self.limits
         )
@@ -420,8 +431,8 @@ class Scalars:
     def _listed(self, kind: str, members: dict[Any, int]) -> tuple[Lexeme | None, list[int]]:
         """Listed values, each in one spelling: a trie with a label for each set of members."""
         holders: dict[Any, int] = {}
-        for (_, values), bits in members.items():
-            for value in values:
+        for spec, bits in members.items():
+            for value in spec[1]:
                 holders[value] = holders.get(value, 0) | bits
         if kind == "string":
             texts = {spell(v, self._enum_spelling()): bits for v, bits in holders.items()}
