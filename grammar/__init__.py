@@ -27,6 +27,7 @@ from grammar.errors import (
 from grammar.matcher import Matcher
 from grammar.options import JsonOptions, Limits
 from grammar.vocabulary import Vocabulary
+from grammar.warmup import warmup
 
 __all__ = [
     "ConstraintSyntaxError",
@@ -47,4 +48,5 @@ __all__ = [
     "compile_regex",
     "compile_steps",
     "fill_masks",
+    "warmup",
 ]

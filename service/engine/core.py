@@ -156,6 +156,8 @@ def load(settings: EngineSettings, progress: Callable[[str], None] = lambda _: N
     """
     tokenizer = Tokenizer.load(Path(settings.model))
     model = load_model(settings, progress)
+    progress("compiling kernels (half a minute on a fresh installation)")
+    grammar.warmup()
     progress("building the vocabulary")
     vocabulary = tokenizer.vocabulary()
     kv = make_cache(model, settings)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TypeVar
 
-from grammar import Limits
+from grammar import Limits, warmup
 from service.config import Config
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
@@ -111,6 +111,7 @@ async def _start(engine: EngineClient, folder: Path) -> tuple[ModelInfo, Tokeniz
     def load_tokenizer() -> Tokenizer:
         tokenizer = Tokenizer.load(folder)
         tokenizer.vocabulary()
+        warmup()  # before the first compile, whose time is limited
         return tokenizer
 
     model, tokenizer = await asyncio.gather(engine.start(), asyncio.to_thread(load_tokenizer))
