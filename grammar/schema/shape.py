@@ -8,7 +8,7 @@ from typing import Any
 from grammar.options import JsonOptions
 from grammar.schema.evaluate import satisfies_own, type_of
 from grammar.schema.goal import Conjunction, Goal, Goals, json_key
-from grammar.schema.node import ARRAY, OBJECT, Node
+from grammar.schema.node import ARRAY, NUMBER, OBJECT, Node
 
 UNBOUNDED = 1 << 31
 
@@ -109,7 +109,8 @@ class Shapes:
         if node is None:
             node = self._constants[key] = Node((1 << 40) + len(self._constants), "")
             node.enums = ([value],)
-            node.types = type_of(value)
+            kind = type_of(value)
+            node.types = NUMBER if kind & NUMBER else kind  # by value, however it is spelled
             node.asserts = True
         return node
 
