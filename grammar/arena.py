@@ -93,8 +93,9 @@ class Arena:
     """Tables of one grammar; see the module. State 0 is dead."""
 
     def __init__(self, space_cap: int = 0) -> None:
-        self.table = np.zeros(64 * 256, dtype=np.int32)
-        self.flags = np.zeros(64, dtype=np.int64)
+        self.table = np.empty(256 * 256, dtype=np.int32)
+        self.table[:256] = 0
+        self.flags = np.zeros(256, dtype=np.int64)
         self.acts = np.zeros((32, 2), dtype=np.int64)
         self.rps = np.zeros((32, 6), dtype=np.int64)
         self.returns = np.zeros(64, dtype=np.int32)
@@ -176,7 +177,9 @@ class Arena:
         assert self.num_states < 1 << kernels.RP_SHIFT, "arena out of state numbers"
         if self.num_states > len(self.flags):
             self.flags = _grown(self.flags, self.num_states)
-            self.table = _grown(self.table, len(self.flags) * 256)
+            bigger = np.empty(len(self.flags) * 256, dtype=np.int32)  # rows are written whole
+            bigger[: len(self.table)] = self.table
+            self.table = bigger
         return first
 
     def lexeme_base(self, lexeme: Lexeme) -> int:

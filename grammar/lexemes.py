@@ -7,6 +7,7 @@ arena copies its rows in on first use. Its expensive masks are computed once, he
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -254,10 +255,9 @@ def key(names: Sequence[bytes], generic: Dfa | None) -> KeyLexeme:
         table = np.zeros((2, 256), dtype=np.int32)
         start = 0
     else:
-        # row 1 is the entry, so state s of the automaton is s + 1
-        table = np.zeros((generic.num_states + 1, 256), dtype=np.int32)
-        table[2:] = np.where(generic.table[1:] > 0, generic.table[1:] + 1, 0)
-        table[np.flatnonzero(generic.accept >= 0) + 1, QUOTE] = -1 - len(names)
+        table, accepting = _shifted(generic)
+        table = table.copy()
+        table[accepting, QUOTE] = -1 - len(names)
         start = generic.start + 1
     base = len(table)
     rows, shape, span = kernels.key_trie(blob, offsets, table, start, generic is None, base)
@@ -277,6 +277,14 @@ def key(names: Sequence[bytes], generic: Dfa | None) -> KeyLexeme:
         names=tuple(names), order=np.array(order, dtype=np.int64), span=span,
         generic_state=shape, trie_base=base, is_open=generic is not None,
     )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=8)
+def _shifted(generic: Dfa) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Rows of an automaton behind an entry row 1, and its accepting states in that numbering."""
+    table = np.zeros((generic.num_states + 1, 256), dtype=np.int32)
+    table[2:] = np.where(generic.table[1:] > 0, generic.table[1:] + 1, 0)
+    return table, np.flatnonzero(generic.accept >= 0) + 1
 
 
 def any_key(generic: Dfa) -> KeyLexeme:

@@ -52,6 +52,7 @@ class Engine:
 
 
 def engine(model: Path, order: Order) -> Engine:
+    grammar.warmup()  # as the service does before it accepts calls
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     logit_size = json.loads((model / "config.json").read_text())["vocab_size"]
     return Engine(grammar.Vocabulary.from_tokenizer(tokenizer, logit_size), order)
