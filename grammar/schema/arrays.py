@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grammar.arena import Arena
+from grammar.kernels import UNKNOWN
 from grammar.schema.goal import Conjunction
 from grammar.schema.places import (
     CLOSE_ARRAY,
@@ -153,9 +154,9 @@ class AfterItem(BasePlace):
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         del arena
         if self.grows:
-            row[COMMA] = -(1 << 30)
+            row[COMMA] = UNKNOWN
         if self.at.close_bits:
-            row[CLOSE_ARRAY] = -(1 << 30)
+            row[CLOSE_ARRAY] = UNKNOWN
         allow_space(self.at.program, row)
 
     def follow(self, arena: Arena, byte: int) -> int:

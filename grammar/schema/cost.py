@@ -113,21 +113,20 @@ class Costs:
                     if member.number not in reached and member.number not in self._best:
                         reached.add(member.number)
                         order.append(member)
-            self._tick(root, len(order))
+            self._tick(root)
         table = dict.fromkeys(reached, NONE)
         changed = True
         while changed:
             changed = False
             for conjunction in reversed(order):
                 best = self._evaluate(conjunction, table)
-                self._tick(root, 1)
+                self._tick(root)
                 if best[0] < table[conjunction.number][0]:
                     table[conjunction.number] = best
                     changed = True
         self._best.update(table)
 
-    def _tick(self, root: Conjunction, work: int) -> None:
-        del work
+    def _tick(self, root: Conjunction) -> None:
         self.steps += 1
         if self.steps > self.program.limits.max_solver_steps:
             message = "finding a shortest text takes too long"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from grammar import lexemes
 from grammar.arena import Arena
 from grammar.errors import TooComplex
-from grammar.kernels import MAX_COUNT, SPACE
+from grammar.kernels import MAX_COUNT, SPACE, UNKNOWN
 from grammar.lexemes import Lexeme
 from grammar.schema.goal import Conjunction, Goal
 from grammar.schema.node import NUMBER, STRING
@@ -178,7 +178,7 @@ class Value(BasePlace):
             types |= program.costs.best(member)[1] if deep else member.types
         if deep:
             arena.pruned += 1
-        self._literals(arena, row, types, deep=deep)
+        self._literals(arena, row)
         if types & STRING:
             self._scalar(arena, row, "string")
         if types & NUMBER:
@@ -188,9 +188,9 @@ class Value(BasePlace):
             (program.shapes.arrays, OPEN_ARRAY),
         ):
             if any(kind(member) for _, member in self.members) and self._opens(arena, byte, deep):
-                row[byte] = -(1 << 30)
+                row[byte] = UNKNOWN
         if self.closing is not None and self.closing.close_bits:
-            row[CLOSE_ARRAY] = -(1 << 30)
+            row[CLOSE_ARRAY] = UNKNOWN
         row[program.dead] = 0
         if self.space:
             allow_space(program, row)
@@ -202,10 +202,7 @@ class Value(BasePlace):
             return True
         return costs.text(self.members[0][1])[:1] == bytes([byte])
 
-    def _literals(
-        self, arena: Arena, row: npt.NDArray[np.int32], types: int, *, deep: bool
-    ) -> None:
-        del types, deep
+    def _literals(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         program = self.continuation.program
         found: dict[bytes, int] = {}
         for bit, member in self.members:
@@ -260,7 +257,7 @@ class Value(BasePlace):
 
     def _enter(self, arena: Arena, lexeme: Lexeme, bits: list[int], low: int, high: int) -> int:
         owner = LexemeReturn(self.continuation, bits)
-        labels = np.full(lexeme.labels, -(1 << 30), dtype=np.int32)
+        labels = np.full(lexeme.labels, UNKNOWN, dtype=np.int32)
         key = (self.continuation.key, tuple(bits), low, high)
         rp = arena.return_point(key, owner, labels, low, high)
         return arena.enter(arena.lexeme_base(lexeme) + 1, rp)
