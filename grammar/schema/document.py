@@ -187,16 +187,21 @@ class Document:
             self._reference(schema["$ref"], pointer, node)
             if self.draft <= 7:
                 return  # siblings of $ref are ignored up to draft 7
-        for name, value in schema.items():
-            reader = self.READERS.get(name)
-            if reader is not None:
-                reader(self, node, value, f"{pointer}/{name}", schema)
-            elif name in REFUSED:
-                since, until = _SINCE.get(name, (0, 9999))
-                if since <= self.draft <= until and not REFUSED[name](value):
-                    message = f"{name} is not enforced yet"
-                    raise UnsupportedError(message, f"{pointer}/{name}", name)
+        for name in schema:
+            self._keyword(name, schema, pointer, node)
         node.finish()
+
+    def _keyword(self, name: str, schema: dict[str, Any], pointer: str, node: Node) -> None:
+        """Read one keyword into ``node``; ``grammar.explain`` watches what comes of it."""
+        value = schema[name]
+        reader = self.READERS.get(name)
+        if reader is not None:
+            reader(self, node, value, f"{pointer}/{name}", schema)
+        elif name in REFUSED:
+            since, until = _SINCE.get(name, (0, 9999))
+            if since <= self.draft <= until and not REFUSED[name](value):
+                message = f"{name} is not enforced yet"
+                raise UnsupportedError(message, f"{pointer}/{name}", name)
 
     def _reference(self, uri: str, pointer: str, node: Node) -> None:
         location = f"{pointer}/$ref"
