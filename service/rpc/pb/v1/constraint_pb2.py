@@ -24,29 +24,55 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsyntaxd/v1/constraint.proto\x12\nsyntaxd.v1\"\x99\x01\n\nConstraint\x12\x15\n\x0bjson_schema\x18\x01 \x01(\tH\x00\x12\x0f\n\x05regex\x18\x02 \x01(\tH\x00\x12.\n\x06\x63hoice\x18\x05 \x01(\x0b\x32\x1c.syntaxd.v1.ChoiceConstraintH\x00\x12+\n\x0bjson_format\x18\n \x01(\x0b\x32\x16.syntaxd.v1.JsonFormatB\x06\n\x04kind\"#\n\x10\x43hoiceConstraint\x12\x0f\n\x07\x63hoices\x18\x01 \x03(\t\"\xc1\x02\n\nJsonFormat\x12*\n\nwhitespace\x18\x01 \x01(\x0e\x32\x16.syntaxd.v1.Whitespace\x12\x1f\n\x12max_whitespace_run\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x31\n\x0eproperty_order\x18\x03 \x01(\x0e\x32\x19.syntaxd.v1.PropertyOrder\x12N\n\x1d\x61\x64\x64itional_properties_default\x18\x04 \x01(\x0e\x32\'.syntaxd.v1.AdditionalPropertiesDefault\x12\x17\n\nascii_only\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12$\n\x07\x66ormats\x18\x06 \x01(\x0e\x32\x13.syntaxd.v1.FormatsB\x15\n\x13_max_whitespace_runB\r\n\x0b_ascii_only\"e\n\nDiagnostic\x12&\n\x08severity\x18\x01 \x01(\x0e\x32\x14.syntaxd.v1.Severity\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x10\n\x08location\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t*v\n\nWhitespace\x12\x1a\n\x16WHITESPACE_UNSPECIFIED\x10\x00\x12\x16\n\x12WHITESPACE_COMPACT\x10\x01\x12\x1b\n\x17WHITESPACE_SINGLE_SPACE\x10\x02\x12\x17\n\x13WHITESPACE_FLEXIBLE\x10\x03*b\n\rPropertyOrder\x12\x1e\n\x1aPROPERTY_ORDER_UNSPECIFIED\x10\x00\x12\x19\n\x15PROPERTY_ORDER_SCHEMA\x10\x01\x12\x16\n\x12PROPERTY_ORDER_ANY\x10\x02*\x9f\x01\n\x1b\x41\x64\x64itionalPropertiesDefault\x12-\n)ADDITIONAL_PROPERTIES_DEFAULT_UNSPECIFIED\x10\x00\x12\'\n#ADDITIONAL_PROPERTIES_DEFAULT_ALLOW\x10\x01\x12(\n$ADDITIONAL_PROPERTIES_DEFAULT_FORBID\x10\x02*M\n\x07\x46ormats\x12\x17\n\x13\x46ORMATS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x46ORMATS_ENFORCE\x10\x01\x12\x14\n\x10\x46ORMATS_ANNOTATE\x10\x02*M\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x11\n\rSEVERITY_INFO\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsyntaxd/v1/constraint.proto\x12\nsyntaxd.v1\"b\n\x18\x43ompileConstraintRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\nconstraint\x18\x02 \x01(\x0b\x32\x16.syntaxd.v1.Constraint\x12\x0b\n\x03pin\x18\x03 \x01(\x08\"O\n\x19\x43ompileConstraintResponse\x12\x32\n\nconstraint\x18\x01 \x01(\x0b\x32\x1e.syntaxd.v1.CompiledConstraint\"\xf1\x02\n\x12\x43ompiledConstraint\x12\x15\n\rconstraint_id\x18\x01 \x01(\t\x12+\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x16.syntaxd.v1.Diagnostic\x12\x19\n\x11min_output_tokens\x18\x03 \x01(\r\x12\x1e\n\x11max_output_tokens\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07\x65xample\x18\x05 \x01(\t\x12\x16\n\x0e\x63ompiled_bytes\x18\x06 \x01(\x04\x12\x17\n\x0f\x63ompile_time_us\x18\x07 \x01(\x04\x12\x0e\n\x06\x63\x61\x63hed\x18\x08 \x01(\x08\x12\x0e\n\x06pinned\x18\t \x01(\x08\x12+\n\x08keywords\x18\n \x03(\x0b\x32\x19.syntaxd.v1.KeywordReport\x12\x19\n\x11keywords_left_out\x18\x0b \x01(\r\x12\x1c\n\x14\x64iagnostics_left_out\x18\x0c \x01(\rB\x14\n\x12_max_output_tokens\"s\n\rKeywordReport\x12\x10\n\x08location\x18\x01 \x01(\t\x12\x0f\n\x07keyword\x18\x02 \x01(\t\x12/\n\ttreatment\x18\x03 \x01(\x0e\x32\x1c.syntaxd.v1.KeywordTreatment\x12\x0e\n\x06reason\x18\x04 \x01(\t\"[\n\x10\x43heckTextRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\nconstraint\x18\x02 \x01(\x0b\x32\x16.syntaxd.v1.Constraint\x12\x0c\n\x04text\x18\x03 \x01(\t\"\xb1\x01\n\x11\x43heckTextResponse\x12$\n\x07verdict\x18\x01 \x01(\x0e\x32\x13.syntaxd.v1.Verdict\x12\x13\n\x0b\x62yte_offset\x18\x02 \x01(\x04\x12\x10\n\x08\x65xpected\x18\x03 \x03(\t\x12 \n\x13shortest_completion\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x15\n\rspelling_only\x18\x05 \x01(\x08\x42\x16\n\x14_shortest_completion\"-\n\x14GetConstraintRequest\x12\x15\n\rconstraint_id\x18\x01 \x01(\t\"K\n\x15GetConstraintResponse\x12\x32\n\nconstraint\x18\x01 \x01(\x0b\x32\x1e.syntaxd.v1.CompiledConstraint\"0\n\x17\x44\x65leteConstraintRequest\x12\x15\n\rconstraint_id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteConstraintResponse\"\xb2\x01\n\nConstraint\x12\x15\n\x0bjson_schema\x18\x01 \x01(\tH\x00\x12\x0f\n\x05regex\x18\x02 \x01(\tH\x00\x12.\n\x06\x63hoice\x18\x05 \x01(\x0b\x32\x1c.syntaxd.v1.ChoiceConstraintH\x00\x12\x17\n\rconstraint_id\x18\x07 \x01(\tH\x00\x12+\n\x0bjson_format\x18\n \x01(\x0b\x32\x16.syntaxd.v1.JsonFormatB\x06\n\x04kind\"#\n\x10\x43hoiceConstraint\x12\x0f\n\x07\x63hoices\x18\x01 \x03(\t\"\xc1\x02\n\nJsonFormat\x12*\n\nwhitespace\x18\x01 \x01(\x0e\x32\x16.syntaxd.v1.Whitespace\x12\x1f\n\x12max_whitespace_run\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x31\n\x0eproperty_order\x18\x03 \x01(\x0e\x32\x19.syntaxd.v1.PropertyOrder\x12N\n\x1d\x61\x64\x64itional_properties_default\x18\x04 \x01(\x0e\x32\'.syntaxd.v1.AdditionalPropertiesDefault\x12\x17\n\nascii_only\x18\x05 \x01(\x08H\x01\x88\x01\x01\x12$\n\x07\x66ormats\x18\x06 \x01(\x0e\x32\x13.syntaxd.v1.FormatsB\x15\n\x13_max_whitespace_runB\r\n\x0b_ascii_only\"e\n\nDiagnostic\x12&\n\x08severity\x18\x01 \x01(\x0e\x32\x14.syntaxd.v1.Severity\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x10\n\x08location\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t*w\n\x10KeywordTreatment\x12!\n\x1dKEYWORD_TREATMENT_UNSPECIFIED\x10\x00\x12\x1e\n\x1aKEYWORD_TREATMENT_ENFORCED\x10\x01\x12 \n\x1cKEYWORD_TREATMENT_ANNOTATION\x10\x02*f\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n\x10VERDICT_COMPLETE\x10\x01\x12\x16\n\x12VERDICT_INCOMPLETE\x10\x02\x12\x14\n\x10VERDICT_REJECTED\x10\x03*v\n\nWhitespace\x12\x1a\n\x16WHITESPACE_UNSPECIFIED\x10\x00\x12\x16\n\x12WHITESPACE_COMPACT\x10\x01\x12\x1b\n\x17WHITESPACE_SINGLE_SPACE\x10\x02\x12\x17\n\x13WHITESPACE_FLEXIBLE\x10\x03*b\n\rPropertyOrder\x12\x1e\n\x1aPROPERTY_ORDER_UNSPECIFIED\x10\x00\x12\x19\n\x15PROPERTY_ORDER_SCHEMA\x10\x01\x12\x16\n\x12PROPERTY_ORDER_ANY\x10\x02*\x9f\x01\n\x1b\x41\x64\x64itionalPropertiesDefault\x12-\n)ADDITIONAL_PROPERTIES_DEFAULT_UNSPECIFIED\x10\x00\x12\'\n#ADDITIONAL_PROPERTIES_DEFAULT_ALLOW\x10\x01\x12(\n$ADDITIONAL_PROPERTIES_DEFAULT_FORBID\x10\x02*M\n\x07\x46ormats\x12\x17\n\x13\x46ORMATS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x46ORMATS_ENFORCE\x10\x01\x12\x14\n\x10\x46ORMATS_ANNOTATE\x10\x02*M\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x11\n\rSEVERITY_INFO\x10\x03\x32\xf4\x02\n\x11\x43onstraintService\x12`\n\x11\x43ompileConstraint\x12$.syntaxd.v1.CompileConstraintRequest\x1a%.syntaxd.v1.CompileConstraintResponse\x12H\n\tCheckText\x12\x1c.syntaxd.v1.CheckTextRequest\x1a\x1d.syntaxd.v1.CheckTextResponse\x12T\n\rGetConstraint\x12 .syntaxd.v1.GetConstraintRequest\x1a!.syntaxd.v1.GetConstraintResponse\x12]\n\x10\x44\x65leteConstraint\x12#.syntaxd.v1.DeleteConstraintRequest\x1a$.syntaxd.v1.DeleteConstraintResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'syntaxd.v1.constraint_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WHITESPACE']._serialized_start=663
-  _globals['_WHITESPACE']._serialized_end=781
-  _globals['_PROPERTYORDER']._serialized_start=783
-  _globals['_PROPERTYORDER']._serialized_end=881
-  _globals['_ADDITIONALPROPERTIESDEFAULT']._serialized_start=884
-  _globals['_ADDITIONALPROPERTIESDEFAULT']._serialized_end=1043
-  _globals['_FORMATS']._serialized_start=1045
-  _globals['_FORMATS']._serialized_end=1122
-  _globals['_SEVERITY']._serialized_start=1124
-  _globals['_SEVERITY']._serialized_end=1201
-  _globals['_CONSTRAINT']._serialized_start=44
-  _globals['_CONSTRAINT']._serialized_end=197
-  _globals['_CHOICECONSTRAINT']._serialized_start=199
-  _globals['_CHOICECONSTRAINT']._serialized_end=234
-  _globals['_JSONFORMAT']._serialized_start=237
-  _globals['_JSONFORMAT']._serialized_end=558
-  _globals['_DIAGNOSTIC']._serialized_start=560
-  _globals['_DIAGNOSTIC']._serialized_end=661
+  _globals['_KEYWORDTREATMENT']._serialized_start=1833
+  _globals['_KEYWORDTREATMENT']._serialized_end=1952
+  _globals['_VERDICT']._serialized_start=1954
+  _globals['_VERDICT']._serialized_end=2056
+  _globals['_WHITESPACE']._serialized_start=2058
+  _globals['_WHITESPACE']._serialized_end=2176
+  _globals['_PROPERTYORDER']._serialized_start=2178
+  _globals['_PROPERTYORDER']._serialized_end=2276
+  _globals['_ADDITIONALPROPERTIESDEFAULT']._serialized_start=2279
+  _globals['_ADDITIONALPROPERTIESDEFAULT']._serialized_end=2438
+  _globals['_FORMATS']._serialized_start=2440
+  _globals['_FORMATS']._serialized_end=2517
+  _globals['_SEVERITY']._serialized_start=2519
+  _globals['_SEVERITY']._serialized_end=2596
+  _globals['_COMPILECONSTRAINTREQUEST']._serialized_start=43
+  _globals['_COMPILECONSTRAINTREQUEST']._serialized_end=141
+  _globals['_COMPILECONSTRAINTRESPONSE']._serialized_start=143
+  _globals['_COMPILECONSTRAINTRESPONSE']._serialized_end=222
+  _globals['_COMPILEDCONSTRAINT']._serialized_start=225
+  _globals['_COMPILEDCONSTRAINT']._serialized_end=594
+  _globals['_KEYWORDREPORT']._serialized_start=596
+  _globals['_KEYWORDREPORT']._serialized_end=711
+  _globals['_CHECKTEXTREQUEST']._serialized_start=713
+  _globals['_CHECKTEXTREQUEST']._serialized_end=804
+  _globals['_CHECKTEXTRESPONSE']._serialized_start=807
+  _globals['_CHECKTEXTRESPONSE']._serialized_end=984
+  _globals['_GETCONSTRAINTREQUEST']._serialized_start=986
+  _globals['_GETCONSTRAINTREQUEST']._serialized_end=1031
+  _globals['_GETCONSTRAINTRESPONSE']._serialized_start=1033
+  _globals['_GETCONSTRAINTRESPONSE']._serialized_end=1108
+  _globals['_DELETECONSTRAINTREQUEST']._serialized_start=1110
+  _globals['_DELETECONSTRAINTREQUEST']._serialized_end=1158
+  _globals['_DELETECONSTRAINTRESPONSE']._serialized_start=1160
+  _globals['_DELETECONSTRAINTRESPONSE']._serialized_end=1186
+  _globals['_CONSTRAINT']._serialized_start=1189
+  _globals['_CONSTRAINT']._serialized_end=1367
+  _globals['_CHOICECONSTRAINT']._serialized_start=1369
+  _globals['_CHOICECONSTRAINT']._serialized_end=1404
+  _globals['_JSONFORMAT']._serialized_start=1407
+  _globals['_JSONFORMAT']._serialized_end=1728
+  _globals['_DIAGNOSTIC']._serialized_start=1730
+  _globals['_DIAGNOSTIC']._serialized_end=1831
+  _globals['_CONSTRAINTSERVICE']._serialized_start=2599
+  _globals['_CONSTRAINTSERVICE']._serialized_end=2971
 # @@protoc_insertion_point(module_scope)

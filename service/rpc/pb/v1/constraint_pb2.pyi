@@ -7,6 +7,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class KeywordTreatment(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KEYWORD_TREATMENT_UNSPECIFIED: _ClassVar[KeywordTreatment]
+    KEYWORD_TREATMENT_ENFORCED: _ClassVar[KeywordTreatment]
+    KEYWORD_TREATMENT_ANNOTATION: _ClassVar[KeywordTreatment]
+
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_COMPLETE: _ClassVar[Verdict]
+    VERDICT_INCOMPLETE: _ClassVar[Verdict]
+    VERDICT_REJECTED: _ClassVar[Verdict]
+
 class Whitespace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WHITESPACE_UNSPECIFIED: _ClassVar[Whitespace]
@@ -37,6 +50,13 @@ class Severity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SEVERITY_UNSPECIFIED: _ClassVar[Severity]
     SEVERITY_WARNING: _ClassVar[Severity]
     SEVERITY_INFO: _ClassVar[Severity]
+KEYWORD_TREATMENT_UNSPECIFIED: KeywordTreatment
+KEYWORD_TREATMENT_ENFORCED: KeywordTreatment
+KEYWORD_TREATMENT_ANNOTATION: KeywordTreatment
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_COMPLETE: Verdict
+VERDICT_INCOMPLETE: Verdict
+VERDICT_REJECTED: Verdict
 WHITESPACE_UNSPECIFIED: Whitespace
 WHITESPACE_COMPACT: Whitespace
 WHITESPACE_SINGLE_SPACE: Whitespace
@@ -54,17 +74,121 @@ SEVERITY_UNSPECIFIED: Severity
 SEVERITY_WARNING: Severity
 SEVERITY_INFO: Severity
 
+class CompileConstraintRequest(_message.Message):
+    __slots__ = ("model", "constraint", "pin")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    PIN_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    constraint: Constraint
+    pin: bool
+    def __init__(self, model: _Optional[str] = ..., constraint: _Optional[_Union[Constraint, _Mapping]] = ..., pin: _Optional[bool] = ...) -> None: ...
+
+class CompileConstraintResponse(_message.Message):
+    __slots__ = ("constraint",)
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    constraint: CompiledConstraint
+    def __init__(self, constraint: _Optional[_Union[CompiledConstraint, _Mapping]] = ...) -> None: ...
+
+class CompiledConstraint(_message.Message):
+    __slots__ = ("constraint_id", "diagnostics", "min_output_tokens", "max_output_tokens", "example", "compiled_bytes", "compile_time_us", "cached", "pinned", "keywords", "keywords_left_out", "diagnostics_left_out")
+    CONSTRAINT_ID_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    MIN_OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLE_FIELD_NUMBER: _ClassVar[int]
+    COMPILED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPILE_TIME_US_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
+    KEYWORDS_FIELD_NUMBER: _ClassVar[int]
+    KEYWORDS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSTICS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    constraint_id: str
+    diagnostics: _containers.RepeatedCompositeFieldContainer[Diagnostic]
+    min_output_tokens: int
+    max_output_tokens: int
+    example: str
+    compiled_bytes: int
+    compile_time_us: int
+    cached: bool
+    pinned: bool
+    keywords: _containers.RepeatedCompositeFieldContainer[KeywordReport]
+    keywords_left_out: int
+    diagnostics_left_out: int
+    def __init__(self, constraint_id: _Optional[str] = ..., diagnostics: _Optional[_Iterable[_Union[Diagnostic, _Mapping]]] = ..., min_output_tokens: _Optional[int] = ..., max_output_tokens: _Optional[int] = ..., example: _Optional[str] = ..., compiled_bytes: _Optional[int] = ..., compile_time_us: _Optional[int] = ..., cached: _Optional[bool] = ..., pinned: _Optional[bool] = ..., keywords: _Optional[_Iterable[_Union[KeywordReport, _Mapping]]] = ..., keywords_left_out: _Optional[int] = ..., diagnostics_left_out: _Optional[int] = ...) -> None: ...
+
+class KeywordReport(_message.Message):
+    __slots__ = ("location", "keyword", "treatment", "reason")
+    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    KEYWORD_FIELD_NUMBER: _ClassVar[int]
+    TREATMENT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    location: str
+    keyword: str
+    treatment: KeywordTreatment
+    reason: str
+    def __init__(self, location: _Optional[str] = ..., keyword: _Optional[str] = ..., treatment: _Optional[_Union[KeywordTreatment, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CheckTextRequest(_message.Message):
+    __slots__ = ("model", "constraint", "text")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    constraint: Constraint
+    text: str
+    def __init__(self, model: _Optional[str] = ..., constraint: _Optional[_Union[Constraint, _Mapping]] = ..., text: _Optional[str] = ...) -> None: ...
+
+class CheckTextResponse(_message.Message):
+    __slots__ = ("verdict", "byte_offset", "expected", "shortest_completion", "spelling_only")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    BYTE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    SHORTEST_COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    SPELLING_ONLY_FIELD_NUMBER: _ClassVar[int]
+    verdict: Verdict
+    byte_offset: int
+    expected: _containers.RepeatedScalarFieldContainer[str]
+    shortest_completion: str
+    spelling_only: bool
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., byte_offset: _Optional[int] = ..., expected: _Optional[_Iterable[str]] = ..., shortest_completion: _Optional[str] = ..., spelling_only: _Optional[bool] = ...) -> None: ...
+
+class GetConstraintRequest(_message.Message):
+    __slots__ = ("constraint_id",)
+    CONSTRAINT_ID_FIELD_NUMBER: _ClassVar[int]
+    constraint_id: str
+    def __init__(self, constraint_id: _Optional[str] = ...) -> None: ...
+
+class GetConstraintResponse(_message.Message):
+    __slots__ = ("constraint",)
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    constraint: CompiledConstraint
+    def __init__(self, constraint: _Optional[_Union[CompiledConstraint, _Mapping]] = ...) -> None: ...
+
+class DeleteConstraintRequest(_message.Message):
+    __slots__ = ("constraint_id",)
+    CONSTRAINT_ID_FIELD_NUMBER: _ClassVar[int]
+    constraint_id: str
+    def __init__(self, constraint_id: _Optional[str] = ...) -> None: ...
+
+class DeleteConstraintResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class Constraint(_message.Message):
-    __slots__ = ("json_schema", "regex", "choice", "json_format")
+    __slots__ = ("json_schema", "regex", "choice", "constraint_id", "json_format")
     JSON_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     REGEX_FIELD_NUMBER: _ClassVar[int]
     CHOICE_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_ID_FIELD_NUMBER: _ClassVar[int]
     JSON_FORMAT_FIELD_NUMBER: _ClassVar[int]
     json_schema: str
     regex: str
     choice: ChoiceConstraint
+    constraint_id: str
     json_format: JsonFormat
-    def __init__(self, json_schema: _Optional[str] = ..., regex: _Optional[str] = ..., choice: _Optional[_Union[ChoiceConstraint, _Mapping]] = ..., json_format: _Optional[_Union[JsonFormat, _Mapping]] = ...) -> None: ...
+    def __init__(self, json_schema: _Optional[str] = ..., regex: _Optional[str] = ..., choice: _Optional[_Union[ChoiceConstraint, _Mapping]] = ..., constraint_id: _Optional[str] = ..., json_format: _Optional[_Union[JsonFormat, _Mapping]] = ...) -> None: ...
 
 class ChoiceConstraint(_message.Message):
     __slots__ = ("choices",)

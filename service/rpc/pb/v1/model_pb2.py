@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16syntaxd/v1/model.proto\x12\nsyntaxd.v1\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x10GetModelResponse\x12 \n\x05model\x18\x01 \x01(\x0b\x32\x11.syntaxd.v1.Model\"\x8c\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x12max_context_tokens\x18\x03 \x01(\r\x12\x12\n\nvocab_size\x18\x04 \x01(\r\x12\x15\n\reos_token_ids\x18\x05 \x03(\r\x12.\n\x0c\x63\x61pabilities\x18\x06 \x01(\x0b\x32\x18.syntaxd.v1.Capabilities\"L\n\x0c\x43\x61pabilities\x12\x18\n\x10\x63onstraint_kinds\x18\x01 \x03(\t\x12\"\n\x06limits\x18\x05 \x01(\x0b\x32\x12.syntaxd.v1.Limits\"\x86\x01\n\x06Limits\x12\x18\n\x10max_schema_bytes\x18\x01 \x01(\r\x12\x18\n\x10max_schema_depth\x18\x02 \x01(\r\x12\x17\n\x0fmax_regex_bytes\x18\x03 \x01(\r\x12\x13\n\x0bmax_choices\x18\x04 \x01(\r\x12\x1a\n\x12\x63ompile_timeout_ms\x18\x06 \x01(\r2U\n\x0cModelService\x12\x45\n\x08GetModel\x12\x1b.syntaxd.v1.GetModelRequest\x1a\x1c.syntaxd.v1.GetModelResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16syntaxd/v1/model.proto\x12\nsyntaxd.v1\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x10GetModelResponse\x12 \n\x05model\x18\x01 \x01(\x0b\x32\x11.syntaxd.v1.Model\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"P\n\x12ListModelsResponse\x12!\n\x06models\x18\x01 \x03(\x0b\x32\x11.syntaxd.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"{\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x1f\n\x12\x61\x64\x64_special_tokens\x18\x03 \x01(\x08H\x00\x88\x01\x01\x12\x13\n\x0btoken_bytes\x18\x04 \x01(\x08\x42\x15\n\x13_add_special_tokens\":\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x13\n\x0btoken_bytes\x18\x02 \x03(\x0c\"R\n\x11\x44\x65tokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x1b\n\x13skip_special_tokens\x18\x03 \x01(\x08\"H\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\traw_bytes\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\x0c\n\n_raw_bytes\"\x8c\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1a\n\x12max_context_tokens\x18\x03 \x01(\r\x12\x12\n\nvocab_size\x18\x04 \x01(\r\x12\x15\n\reos_token_ids\x18\x05 \x03(\r\x12.\n\x0c\x63\x61pabilities\x18\x06 \x01(\x0b\x32\x18.syntaxd.v1.Capabilities\"\x9e\x01\n\x0c\x43\x61pabilities\x12\x18\n\x10\x63onstraint_kinds\x18\x01 \x03(\t\x12\x1c\n\x14json_schema_keywords\x18\x02 \x03(\t\x12\x1a\n\x12json_schema_drafts\x18\x03 \x03(\t\x12\x16\n\x0estring_formats\x18\x04 \x03(\t\x12\"\n\x06limits\x18\x05 \x01(\x0b\x32\x12.syntaxd.v1.Limits\"\x86\x01\n\x06Limits\x12\x18\n\x10max_schema_bytes\x18\x01 \x01(\r\x12\x18\n\x10max_schema_depth\x18\x02 \x01(\r\x12\x17\n\x0fmax_regex_bytes\x18\x03 \x01(\r\x12\x13\n\x0bmax_choices\x18\x04 \x01(\r\x12\x1a\n\x12\x63ompile_timeout_ms\x18\x06 \x01(\r2\xb6\x02\n\x0cModelService\x12\x45\n\x08GetModel\x12\x1b.syntaxd.v1.GetModelRequest\x1a\x1c.syntaxd.v1.GetModelResponse\x12K\n\nListModels\x12\x1d.syntaxd.v1.ListModelsRequest\x1a\x1e.syntaxd.v1.ListModelsResponse\x12\x45\n\x08Tokenize\x12\x1b.syntaxd.v1.TokenizeRequest\x1a\x1c.syntaxd.v1.TokenizeResponse\x12K\n\nDetokenize\x12\x1d.syntaxd.v1.DetokenizeRequest\x1a\x1e.syntaxd.v1.DetokenizeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,12 +35,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMODELREQUEST']._serialized_end=69
   _globals['_GETMODELRESPONSE']._serialized_start=71
   _globals['_GETMODELRESPONSE']._serialized_end=123
-  _globals['_MODEL']._serialized_start=126
-  _globals['_MODEL']._serialized_end=266
-  _globals['_CAPABILITIES']._serialized_start=268
-  _globals['_CAPABILITIES']._serialized_end=344
-  _globals['_LIMITS']._serialized_start=347
-  _globals['_LIMITS']._serialized_end=481
-  _globals['_MODELSERVICE']._serialized_start=483
-  _globals['_MODELSERVICE']._serialized_end=568
+  _globals['_LISTMODELSREQUEST']._serialized_start=125
+  _globals['_LISTMODELSREQUEST']._serialized_end=183
+  _globals['_LISTMODELSRESPONSE']._serialized_start=185
+  _globals['_LISTMODELSRESPONSE']._serialized_end=265
+  _globals['_TOKENIZEREQUEST']._serialized_start=267
+  _globals['_TOKENIZEREQUEST']._serialized_end=390
+  _globals['_TOKENIZERESPONSE']._serialized_start=392
+  _globals['_TOKENIZERESPONSE']._serialized_end=450
+  _globals['_DETOKENIZEREQUEST']._serialized_start=452
+  _globals['_DETOKENIZEREQUEST']._serialized_end=534
+  _globals['_DETOKENIZERESPONSE']._serialized_start=536
+  _globals['_DETOKENIZERESPONSE']._serialized_end=608
+  _globals['_MODEL']._serialized_start=611
+  _globals['_MODEL']._serialized_end=751
+  _globals['_CAPABILITIES']._serialized_start=754
+  _globals['_CAPABILITIES']._serialized_end=912
+  _globals['_LIMITS']._serialized_start=915
+  _globals['_LIMITS']._serialized_end=1049
+  _globals['_MODELSERVICE']._serialized_start=1052
+  _globals['_MODELSERVICE']._serialized_end=1362
 # @@protoc_insertion_point(module_scope)

@@ -26,7 +26,18 @@ if _version_not_supported:
 
 
 class ModelServiceStub:
-    """Describes the model that answers.
+    """Describes the models that answer, and their tokens.
+
+    Errors carry google.rpc.ErrorInfo with domain "syntaxd" and a reason, as in
+    GenerationService. Those that every RPC here may give:
+
+    INVALID_ARGUMENT
+    MALFORMED_MESSAGE: the bytes are no message of this type; do not retry.
+    UNAVAILABLE
+    DRAINING: the server is stopping; retry elsewhere, or here after
+    RetryInfo.retry_delay.
+    INTERNAL
+    INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
 
     def __init__(self, channel):
@@ -40,10 +51,36 @@ class ModelServiceStub:
                 request_serializer=syntaxd_dot_v1_dot_model__pb2.GetModelRequest.SerializeToString,
                 response_deserializer=syntaxd_dot_v1_dot_model__pb2.GetModelResponse.FromString,
                 _registered_method=True)
+        self.ListModels = channel.unary_unary(
+                '/syntaxd.v1.ModelService/ListModels',
+                request_serializer=syntaxd_dot_v1_dot_model__pb2.ListModelsRequest.SerializeToString,
+                response_deserializer=syntaxd_dot_v1_dot_model__pb2.ListModelsResponse.FromString,
+                _registered_method=True)
+        self.Tokenize = channel.unary_unary(
+                '/syntaxd.v1.ModelService/Tokenize',
+                request_serializer=syntaxd_dot_v1_dot_model__pb2.TokenizeRequest.SerializeToString,
+                response_deserializer=syntaxd_dot_v1_dot_model__pb2.TokenizeResponse.FromString,
+                _registered_method=True)
+        self.Detokenize = channel.unary_unary(
+                '/syntaxd.v1.ModelService/Detokenize',
+                request_serializer=syntaxd_dot_v1_dot_model__pb2.DetokenizeRequest.SerializeToString,
+                response_deserializer=syntaxd_dot_v1_dot_model__pb2.DetokenizeResponse.FromString,
+                _registered_method=True)
 
 
 class ModelServiceServicer:
-    """Describes the model that answers.
+    """Describes the models that answer, and their tokens.
+
+    Errors carry google.rpc.ErrorInfo with domain "syntaxd" and a reason, as in
+    GenerationService. Those that every RPC here may give:
+
+    INVALID_ARGUMENT
+    MALFORMED_MESSAGE: the bytes are no message of this type; do not retry.
+    UNAVAILABLE
+    DRAINING: the server is stopping; retry elsewhere, or here after
+    RetryInfo.retry_delay.
+    INTERNAL
+    INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
 
     def GetModel(self, request, context):
@@ -51,6 +88,38 @@ class ModelServiceServicer:
 
         NOT_FOUND, reason UNKNOWN_MODEL: no such model here; ask with an empty
         name for the one there is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListModels(self, request, context):
+        """All models, a page at a time.
+
+        INVALID_ARGUMENT, reason INVALID_FIELD: page_size is negative, or
+        page_token is not one that this server gave; begin again without it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Tokenize(self, request, context):
+        """A text as the model's tokens.
+
+        INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
+        send it in parts.
+        NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Detokenize(self, request, context):
+        """Tokens as text: their bytes one after the other.
+
+        INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
+        BadRequest names; or tokens of more than 1 MiB of text.
+        NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -64,6 +133,21 @@ def add_ModelServiceServicer_to_server(servicer, server):
                     request_deserializer=syntaxd_dot_v1_dot_model__pb2.GetModelRequest.FromString,
                     response_serializer=syntaxd_dot_v1_dot_model__pb2.GetModelResponse.SerializeToString,
             ),
+            'ListModels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListModels,
+                    request_deserializer=syntaxd_dot_v1_dot_model__pb2.ListModelsRequest.FromString,
+                    response_serializer=syntaxd_dot_v1_dot_model__pb2.ListModelsResponse.SerializeToString,
+            ),
+            'Tokenize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Tokenize,
+                    request_deserializer=syntaxd_dot_v1_dot_model__pb2.TokenizeRequest.FromString,
+                    response_serializer=syntaxd_dot_v1_dot_model__pb2.TokenizeResponse.SerializeToString,
+            ),
+            'Detokenize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Detokenize,
+                    request_deserializer=syntaxd_dot_v1_dot_model__pb2.DetokenizeRequest.FromString,
+                    response_serializer=syntaxd_dot_v1_dot_model__pb2.DetokenizeResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'syntaxd.v1.ModelService', rpc_method_handlers)
@@ -73,7 +157,18 @@ def add_ModelServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ModelService:
-    """Describes the model that answers.
+    """Describes the models that answer, and their tokens.
+
+    Errors carry google.rpc.ErrorInfo with domain "syntaxd" and a reason, as in
+    GenerationService. Those that every RPC here may give:
+
+    INVALID_ARGUMENT
+    MALFORMED_MESSAGE: the bytes are no message of this type; do not retry.
+    UNAVAILABLE
+    DRAINING: the server is stopping; retry elsewhere, or here after
+    RetryInfo.retry_delay.
+    INTERNAL
+    INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
 
     @staticmethod
@@ -93,6 +188,87 @@ class ModelService:
             '/syntaxd.v1.ModelService/GetModel',
             syntaxd_dot_v1_dot_model__pb2.GetModelRequest.SerializeToString,
             syntaxd_dot_v1_dot_model__pb2.GetModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListModels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/syntaxd.v1.ModelService/ListModels',
+            syntaxd_dot_v1_dot_model__pb2.ListModelsRequest.SerializeToString,
+            syntaxd_dot_v1_dot_model__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Tokenize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/syntaxd.v1.ModelService/Tokenize',
+            syntaxd_dot_v1_dot_model__pb2.TokenizeRequest.SerializeToString,
+            syntaxd_dot_v1_dot_model__pb2.TokenizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Detokenize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/syntaxd.v1.ModelService/Detokenize',
+            syntaxd_dot_v1_dot_model__pb2.DetokenizeRequest.SerializeToString,
+            syntaxd_dot_v1_dot_model__pb2.DetokenizeResponse.FromString,
             options,
             channel_credentials,
             insecure,

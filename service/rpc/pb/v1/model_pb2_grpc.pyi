@@ -27,7 +27,19 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ModelServiceStub:
-    """Describes the model that answers."""
+    """Describes the models that answer, and their tokens.
+
+    Errors carry google.rpc.ErrorInfo with domain "syntaxd" and a reason, as in
+    GenerationService. Those that every RPC here may give:
+
+      INVALID_ARGUMENT
+        MALFORMED_MESSAGE: the bytes are no message of this type; do not retry.
+      UNAVAILABLE
+        DRAINING: the server is stopping; retry elsewhere, or here after
+          RetryInfo.retry_delay.
+      INTERNAL
+        INTERNAL: a fault of the server; metadata "incident" finds it in its log.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,10 +51,42 @@ class ModelServiceStub:
       NOT_FOUND, reason UNKNOWN_MODEL: no such model here; ask with an empty
         name for the one there is.
     """
+    ListModels: _grpc.UnaryUnaryMultiCallable[_model_pb2.ListModelsRequest, _model_pb2.ListModelsResponse]
+    """All models, a page at a time.
+
+      INVALID_ARGUMENT, reason INVALID_FIELD: page_size is negative, or
+        page_token is not one that this server gave; begin again without it.
+    """
+    Tokenize: _grpc.UnaryUnaryMultiCallable[_model_pb2.TokenizeRequest, _model_pb2.TokenizeResponse]
+    """A text as the model's tokens.
+
+      INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
+        send it in parts.
+      NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+    """
+    Detokenize: _grpc.UnaryUnaryMultiCallable[_model_pb2.DetokenizeRequest, _model_pb2.DetokenizeResponse]
+    """Tokens as text: their bytes one after the other.
+
+      INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
+        BadRequest names; or tokens of more than 1 MiB of text.
+      NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+    """
 
 @_typing.type_check_only
 class ModelServiceAsyncStub(ModelServiceStub):
-    """Describes the model that answers."""
+    """Describes the models that answer, and their tokens.
+
+    Errors carry google.rpc.ErrorInfo with domain "syntaxd" and a reason, as in
+    GenerationService. Those that every RPC here may give:
+
+      INVALID_ARGUMENT
+        MALFORMED_MESSAGE: the bytes are no message of this type; do not retry.
+      UNAVAILABLE
+        DRAINING: the server is stopping; retry elsewhere, or here after
+          RetryInfo.retry_delay.
+      INTERNAL
+        INTERNAL: a fault of the server; metadata "incident" finds it in its log.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetModel: _aio.UnaryUnaryMultiCallable[_model_pb2.GetModelRequest, _model_pb2.GetModelResponse]  # type: ignore[assignment]
@@ -51,9 +95,41 @@ class ModelServiceAsyncStub(ModelServiceStub):
       NOT_FOUND, reason UNKNOWN_MODEL: no such model here; ask with an empty
         name for the one there is.
     """
+    ListModels: _aio.UnaryUnaryMultiCallable[_model_pb2.ListModelsRequest, _model_pb2.ListModelsResponse]  # type: ignore[assignment]
+    """All models, a page at a time.
+
+      INVALID_ARGUMENT, reason INVALID_FIELD: page_size is negative, or
+        page_token is not one that this server gave; begin again without it.
+    """
+    Tokenize: _aio.UnaryUnaryMultiCallable[_model_pb2.TokenizeRequest, _model_pb2.TokenizeResponse]  # type: ignore[assignment]
+    """A text as the model's tokens.
+
+      INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
+        send it in parts.
+      NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+    """
+    Detokenize: _aio.UnaryUnaryMultiCallable[_model_pb2.DetokenizeRequest, _model_pb2.DetokenizeResponse]  # type: ignore[assignment]
+    """Tokens as text: their bytes one after the other.
+
+      INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
+        BadRequest names; or tokens of more than 1 MiB of text.
+      NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+    """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Describes the model that answers."""
+    """Describes the models that answer, and their tokens.
+
+    Errors carry google.rpc.ErrorInfo with domain "syntaxd" and a reason, as in
+    GenerationService. Those that every RPC here may give:
+
+      INVALID_ARGUMENT
+        MALFORMED_MESSAGE: the bytes are no message of this type; do not retry.
+      UNAVAILABLE
+        DRAINING: the server is stopping; retry elsewhere, or here after
+          RetryInfo.retry_delay.
+      INTERNAL
+        INTERNAL: a fault of the server; metadata "incident" finds it in its log.
+    """
 
     @_abc_1.abstractmethod
     def GetModel(
@@ -65,6 +141,44 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
 
           NOT_FOUND, reason UNKNOWN_MODEL: no such model here; ask with an empty
             name for the one there is.
+        """
+
+    @_abc_1.abstractmethod
+    def ListModels(
+        self,
+        request: _model_pb2.ListModelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_model_pb2.ListModelsResponse, _abc.Awaitable[_model_pb2.ListModelsResponse]]:
+        """All models, a page at a time.
+
+          INVALID_ARGUMENT, reason INVALID_FIELD: page_size is negative, or
+            page_token is not one that this server gave; begin again without it.
+        """
+
+    @_abc_1.abstractmethod
+    def Tokenize(
+        self,
+        request: _model_pb2.TokenizeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_model_pb2.TokenizeResponse, _abc.Awaitable[_model_pb2.TokenizeResponse]]:
+        """A text as the model's tokens.
+
+          INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
+            send it in parts.
+          NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+        """
+
+    @_abc_1.abstractmethod
+    def Detokenize(
+        self,
+        request: _model_pb2.DetokenizeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_model_pb2.DetokenizeResponse, _abc.Awaitable[_model_pb2.DetokenizeResponse]]:
+        """Tokens as text: their bytes one after the other.
+
+          INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
+            BadRequest names; or tokens of more than 1 MiB of text.
+          NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
