@@ -7,14 +7,14 @@ for return points) sit beside them. One owner grows an arena: the decode loop (d
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from grammar import kernels
-from grammar.lexemes import Lexeme
+from grammar.lexemes import KeyLexeme, Lexeme
 
 if TYPE_CHECKING:
     from grammar.vocabulary import Vocabulary
@@ -34,8 +34,11 @@ class Place(Protocol):
     #: Depth of the object whose additional key just ended here, else None.
     additional_depth: int | None
 
-    def way(self, arena: Arena) -> tuple[bytes, int | None]:
-        """A certified way on: bytes and the state they lead to, None at the end."""
+    def way(self, arena: Arena, taken: Container[bytes] = ()) -> tuple[bytes, int | None]:
+        """A certified way on: bytes and the state they lead to, None at the end.
+
+        ``taken``: keys, as spelled, that the innermost object has used and does not list.
+        """
 
     def words(self) -> list[str]:
         """What may come here, for people."""
@@ -132,6 +135,11 @@ class Arena:
         #: Whether any visited object takes additional keys, and the most names one declares.
         self.has_open_keys = False
         self.max_names = 0
+        #: Whether a prefix of a key may have only finitely many ends (patterns on keys).
+        self.has_thin_keys = False
+        #: Bytes that a longer fresh key may take, per key in its way; fresh keys an object needs.
+        self.key_stretch = 1
+        self.max_fresh = 1
 
     @property
     def nbytes(self) -> int:
@@ -251,6 +259,15 @@ class Arena:
             self.acts = _grown(self.acts, self.num_acts)
             self.acts[act] = key
         return kernels.ENTER + act
+
+    def note_keys(self, lexeme: KeyLexeme, num_names: int, num_fresh: int) -> None:
+        """Remember what a visited object may write as keys."""
+        self.has_open_keys |= lexeme.is_open
+        self.max_names = max(self.max_names, num_names)
+        self.max_fresh = max(self.max_fresh, num_fresh)
+        if lexeme.left is not None and lexeme.shared is not None:
+            self.has_thin_keys |= bool((lexeme.left > 0).any())
+            self.key_stretch = max(self.key_stretch, len(lexeme.shared.rows))
 
     # --- walking the vocabulary ---------------------------------------------------------------
 

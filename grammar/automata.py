@@ -7,7 +7,9 @@ label per state (-1: not accepting). Byte automata have k = 256; the text automa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
 import numba
@@ -93,6 +95,56 @@ def distances_kernel(table: Ints, accept: Ints) -> Ints:  # noqa: C901 - one sea
                 queue[tail] = s
                 tail += 1
     return distance
+
+
+@kernel
+def count_words_kernel(table: Ints, accept: Ints, most: int) -> Longs:  # noqa: C901 - one search
+    """int64[n]: words accepted from each state (at most ``most``), -1 where they do not end.
+
+    Every state must lead to an accepting one (trimmed). Kahn's algorithm on reversed edges: a
+    state that no cycle is reachable from is finished after all its successors.
+    """
+    n, k = table.shape
+    heads = np.zeros(n + 1, dtype=np.int64)
+    left = np.zeros(n, dtype=np.int64)
+    for s in range(1, n):
+        for c in range(k):
+            t = table[s, c]
+            if t != 0:
+                heads[t + 1] += 1
+                left[s] += 1
+    for t in range(n):
+        heads[t + 1] += heads[t]
+    sources = np.empty(heads[n], dtype=np.int32)
+    fill = heads[:n].copy()
+    for s in range(1, n):
+        for c in range(k):
+            t = table[s, c]
+            if t != 0:
+                sources[fill[t]] = s
+                fill[t] += 1
+    words = np.full(n, -1, dtype=np.int64)
+    words[0] = 0
+    total = np.zeros(n, dtype=np.int64)
+    queue = np.empty(n, dtype=np.int32)
+    tail = 0
+    for s in range(1, n):
+        if left[s] == 0:
+            queue[tail] = s
+            tail += 1
+    head = 0
+    while head < tail:
+        t = queue[head]
+        head += 1
+        words[t] = min(most, total[t] + (1 if accept[t] >= 0 else 0))
+        for i in range(heads[t], heads[t + 1]):
+            s = sources[i]
+            total[s] = min(most, total[s] + words[t])
+            left[s] -= 1
+            if left[s] == 0:
+                queue[tail] = s
+                tail += 1
+    return words
 
 
 @kernel
@@ -447,6 +499,60 @@ def minimize(dfa: Dfa) -> Dfa:
 def distances(dfa: Dfa) -> Ints:
     """int32[n]: fewest bytes from each state to an accepting one; -1 from the dead state."""
     return distances_kernel(dfa.table, dfa.accept)
+
+
+def count_words(dfa: Dfa) -> Longs:
+    """int64[n]: words accepted from each state, at most 2**31; -1 where they do not end.
+
+    The automaton must be trimmed.
+    """
+    return count_words_kernel(dfa.table, dfa.accept, 1 << 31)
+
+
+def shortest_words(
+    table: Ints, accepting: npt.NDArray[np.bool_], distance: Ints, start: int
+) -> Iterator[bytes]:
+    """The words accepted from a state, shorter ones first (A* on the distance to the end).
+
+    ``table``: int[n, 256], at most 0 where dead; ``distance``: as of ``distances``.
+    """
+    if not start or distance[start] < 0:
+        return
+    order = itertools.count()
+    ways: dict[int, list[tuple[int, int, int]]] = {}  # of a state: (price, byte, state after)
+    #: (length of the best word of this kind, tie, word so far, state, which of its ways is next)
+    heap = [(int(distance[start]), next(order), b"", start, -1)]
+    while heap:
+        _, _, word, state, way = heapq.heappop(heap)
+        if state not in ways:
+            ways[state] = _ways(table[state], distance)
+        if way < 0:  # first the word itself, where it is one; then its continuations
+            if accepting[state]:
+                yield word
+            way = 0
+        elif way < len(ways[state]):
+            _, byte, after = ways[state][way]
+            heapq.heappush(
+                heap,
+                (
+                    len(word) + 1 + int(distance[after]),
+                    next(order),
+                    word + bytes([byte]),
+                    after,
+                    -1,
+                ),
+            )
+            way += 1
+        if way < len(ways[state]):
+            price = len(word) + 1 + ways[state][way][0]
+            heapq.heappush(heap, (price, next(order), word, state, way))
+
+
+def _ways(row: Ints, distance: Ints) -> list[tuple[int, int, int]]:
+    """Where a row leads: the nearest to the end first, then letters (people read the words)."""
+    live = np.flatnonzero(row > 0).tolist()
+    found = [(int(distance[row[byte]]), byte, int(row[byte])) for byte in live]
+    return sorted(found, key=lambda way: (way[0], not 0x61 <= way[1] <= 0x7A, way[1]))
 
 
 def product(

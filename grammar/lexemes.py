@@ -8,7 +8,7 @@ arena copies its rows in on first use. Its expensive masks are computed once, he
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -224,7 +224,8 @@ def number(dfa: Dfa, labels: int) -> Lexeme:
 
 @dataclass(slots=True, eq=False)
 class KeyLexeme(Lexeme):
-    """A key: one of ``names`` (label = index) or, when open, any other (label = len(names)).
+    """A key: one of ``names`` (label = index) or, when open, another one (label = len(names) +
+    label of the automaton of other keys).
 
     Each name has exactly one spelling. ``span`` int32[nodes, 2]: names at or below a trie node
     (indices into ``sorted_names``); ``trie_base``: local state of trie node 0 (inside the quote).
@@ -240,12 +241,34 @@ class KeyLexeme(Lexeme):
     is_open: bool = False
     #: The lexeme without names, whose masks serve every open one of this vocabulary.
     shared: KeyLexeme | None = None
+    #: Where patterns tell keys apart: int64[n], how many keys besides the names can be written
+    #: from a state, -1 = no end to them. None: any key, so there is no end anywhere.
+    left: npt.NDArray[np.int64] | None = None
+
+    def takes(self, key: bytes) -> bool:
+        """Whether a spelled key is one of the others."""
+        assert self.shared is not None
+        rows, state = self.shared.rows, self.shared.trie_base
+        for byte in key:
+            state = int(rows[state, byte])
+            if state <= 0:
+                return False
+        return bool(rows[state, QUOTE] < 0)
+
+    def endings(self, state: int) -> Iterator[bytes]:
+        """Ways to end another key from a local state, the quote included, shorter ones first."""
+        assert self.shared is not None
+        if state >= self.trie_base:
+            state = int(self.generic_state[state - self.trie_base])
+        rows = self.shared.rows
+        words = automata.shortest_words(rows, rows[:, QUOTE] < 0, self.shared.distance - 1, state)
+        return (word + b'"' for word in words)
 
 
-def key(names: Sequence[bytes], generic: Dfa | None) -> KeyLexeme:
-    """``names``: spelled interiors, distinct. ``generic``: automaton of any key, None = closed.
+def key(names: Sequence[bytes], generic: Dfa | None, num_labels: int) -> KeyLexeme:
+    """``names``: spelled interiors, distinct. ``generic``: automaton of others, None = closed.
 
-    Label w of ``names[w]``; OTHER is ``len(names)``.
+    Label w of ``names[w]``; ``len(names)`` + label of ``generic`` of others.
     """
     order = sorted(range(len(names)), key=lambda i: names[i])
     blob = np.frombuffer(b"".join(names[i] for i in order), dtype=np.uint8)
@@ -257,7 +280,8 @@ def key(names: Sequence[bytes], generic: Dfa | None) -> KeyLexeme:
     else:
         table, accepting = _shifted(generic)
         table = table.copy()
-        table[accepting, QUOTE] = -1 - len(names)
+        labels = generic.accept[accepting - 1]
+        table[accepting, QUOTE] = -1 - len(names) - labels
         start = generic.start + 1
     base = len(table)
     rows, shape, span = kernels.key_trie(blob, offsets, table, start, generic is None, base)
@@ -273,7 +297,7 @@ def key(names: Sequence[bytes], generic: Dfa | None) -> KeyLexeme:
         flags[2:] |= kernels.OPEN_KEY
     nothing = np.zeros(0, dtype=np.int32)  # distances and masks are those of ``shared``
     return KeyLexeme(
-        rows, flags, len(names) + 1, nothing, nothing.astype(np.bool_), True,
+        rows, flags, num_labels, nothing, nothing.astype(np.bool_), True,
         names=tuple(names), order=np.array(order, dtype=np.int64), span=span,
         generic_state=shape, trie_base=base, is_open=generic is not None,
     )  # fmt: skip
@@ -287,10 +311,27 @@ def _shifted(generic: Dfa) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]
     return table, np.flatnonzero(generic.accept >= 0) + 1
 
 
+def other_keys(lexeme: KeyLexeme, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """int64[n]: keys besides the names that can be written from each state, -1 = no end.
+
+    ``words``: int64[states of the automaton of others], how many it accepts from each.
+    """
+    left = np.zeros(len(lexeme.rows), dtype=np.int64)
+    base = lexeme.trie_base
+    left[2:base] = words[1:]
+    left[base:] = left[lexeme.generic_state]
+    named = np.array([lexeme.takes(lexeme.names[i]) for i in lexeme.order], dtype=np.int64)
+    before = np.concatenate([[0], np.cumsum(named)])
+    below = before[lexeme.span[:, 1]] - before[lexeme.span[:, 0]]
+    left[base:] = np.where(left[base:] < 0, -1, left[base:] - below)
+    left[1] = left[base]
+    return left
+
+
 def any_key(generic: Dfa) -> KeyLexeme:
     """The open key lexeme without names, with the masks and distances of every other."""
-    lexeme = key((), generic)
-    plain = _finish(lexeme.rows, lexeme.flags, 1, closed=True)
+    lexeme = key((), generic, 1 + int(generic.accept.max(initial=0)))
+    plain = _finish(lexeme.rows, lexeme.flags, lexeme.labels, closed=True)
     lexeme.distance, lexeme.wide = plain.distance, plain.wide
     lexeme.shared = lexeme
     return lexeme

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from grammar import kernels
 from grammar.arena import Arena, Config
 from grammar.lexemes import KeyLexeme
-from grammar.overlay import Frames, Position, leave, step_byte, used_keys
-from grammar.witness import lexeme_filler, witness
+from grammar.overlay import Frames, Position, is_used_up, leave, step_byte, used_keys
+from grammar.witness import private_witness, witness
 
 if TYPE_CHECKING:
     from grammar.compiled import Grammar
@@ -127,8 +127,8 @@ class Matcher:
             config, at = int(out[4]), int(out[0])
         if result < 0:
             return None
-        if not out[5]:
-            frames = link.frames
+        frames = link.frames
+        if not out[5] and not (frames and arena.has_thin_keys):
             if len(arena.moves) >= MAX_MOVES:
                 arena.moves.clear()
             arena.moves[key] = result
@@ -238,21 +238,12 @@ class Matcher:
         return bool(self._link.frames) or self._in_open_key(self._link.config)
 
     def _private_witness(self) -> bytes:
-        """The witness, with a longer first key where the shared one was already used."""
-        text = witness(self._arena, self._link.config)
+        """The witness, with other keys where the shared one was already used."""
+        link = self._link
+        text = witness(self._arena, link.config)
         if self._replays(text):
             return text
-        state = self._link.config & kernels.STATE_MASK
-        found = self._arena.lexeme_of(state)
-        inside = found is not None and isinstance(found[0], KeyLexeme)
-        quote = text.index(b'"') if inside else text.index(b'"', text.index(b'"') + 1)
-        filler = lexeme_filler(found[0]) if found and isinstance(found[0], KeyLexeme) else b"a"
-        for extra in range(1, self._spare() + 1):
-            longer = text[:quote] + filler * extra + text[quote:]
-            if self._replays(longer):
-                return longer
-        message = "no fresh key completes the object"
-        raise AssertionError(message)
+        return private_witness(self._arena, (link.config, link.frames, self._typed(link)))
 
     def _replays(self, text: bytes) -> bool:
         link = self._link
@@ -265,9 +256,17 @@ class Matcher:
         return self._arena.accepting(position[0])
 
     def _spare(self) -> int:
-        """Characters that make any key fresh: one more than the keys that could be in the way."""
+        """Bytes by which fresh keys can be longer than the shortest ones.
+
+        The next shortest key is longer by a character, or where patterns bind keys by a round
+        through the states of their automaton at most.
+        """
+        arena = self._arena
         used = sum(len(keys) for _, keys in self._link.frames)
-        return used + self._arena.max_names + 1
+        in_the_way = used + arena.max_names + arena.max_fresh
+        if arena.key_stretch > 1:
+            in_the_way += 2
+        return in_the_way * arena.max_fresh * arena.key_stretch
 
     def witness(self) -> bytes:
         """Bytes that complete the text from here."""
@@ -315,7 +314,8 @@ class Matcher:
             in_key = self._in_open_key(config)
             suspects: tuple[int, ...] = ()
             if arena.has_open_keys:
-                suspects = self._allowed(self._vocabulary.with_quotes(3 if in_key else 4), words)
+                quotes = (3 if in_key else 4) - arena.has_thin_keys
+                suspects = self._allowed(self._vocabulary.with_quotes(quotes), words)
             cached = CachedMask(words, arena.accepting(config), in_key, suspects)
             if arena.mask_bytes + words.nbytes > MASK_CACHE_BYTES:
                 arena.masks.clear()
@@ -347,7 +347,9 @@ class Matcher:
         contextual = False
         owner = lexeme
         if isinstance(lexeme, KeyLexeme):
-            if not lexeme.is_open:
+            # Names may lead where no other key does: there the shared mask is not the whole.
+            bound = lexeme.left is not None and local >= lexeme.trie_base
+            if bound or not lexeme.is_open:
                 return arena.walk(vocabulary, config, collect=False).words
             if local >= lexeme.trie_base:
                 local = int(lexeme.generic_state[local - lexeme.trie_base])
@@ -385,12 +387,27 @@ class Matcher:
         typed = (self._typed(link) or b"") if used else b""
         for key in used:
             if key.startswith(typed):
-                self._clear_subtree(row, key[len(typed) :] + b'"')
+                self._clear_subtree(row, self._dead_end(link, key, len(typed)))
+
+    def _dead_end(self, link: Link, key: bytes, depth: int) -> bytes:
+        """What must not follow ``key[:depth]``: the closing quote of a used key, or less where
+        all that could come has been used."""
+        config = link.config
+        if self._arena.has_thin_keys:
+            for at in range(depth, len(key)):
+                config = self._arena.step(config, key[at])
+                if config < 0:
+                    break
+                if is_used_up(self._arena, config, link.frames, key[: at + 1]):
+                    return key[depth : at + 1]
+        return key[depth:] + b'"'
 
     def _whole_keys(self, config: Config, row: Words) -> tuple[int, ...]:
         """The allowed tokens that write an additional key whole."""
         memo = self._arena.whole_keys
         if config not in memo:
+            if self._arena.has_thin_keys:
+                return self._allowed(self._vocabulary.with_quotes(1), row)
             tokens = self._allowed(self._vocabulary.with_quotes(2), row)
             memo[config] = tuple(t for t in tokens if self._keys_of(config, t))
         return memo[config]

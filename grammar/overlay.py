@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from grammar import kernels
 from grammar.arena import Arena, Config
+from grammar.lexemes import KeyLexeme
 
 #: (depth of an open object, its additional keys so far), outermost first.
 Frames = tuple[tuple[int, frozenset[bytes]], ...]
@@ -26,13 +27,39 @@ def step_byte(arena: Arena, position: Position, byte: int) -> Position | None:
     flags = int(arena.flags[after & kernels.STATE_MASK])
     if flags & kernels.OPEN_KEY:
         assert typed is not None or not open_before, "a key of unknown beginning"
-        return after, frames, (typed or b"") + bytes([byte]) if open_before else b""
+        written = (typed or b"") + bytes([byte]) if open_before else b""
+        if arena.has_thin_keys and frames and is_used_up(arena, after, frames, written):
+            return None
+        return after, frames, written
     if flags & kernels.ADDITIONAL and open_before:
         kept = add_key(frames, (flags >> kernels.DEPTH_SHIFT) - 1, typed or b"")
         return None if kept is None else (after, kept, None)
     if flags & kernels.STRUCTURAL and flags >> kernels.DEPTH_SHIFT:
         frames = leave(frames, (flags >> kernels.DEPTH_SHIFT) - 1)
     return after, frames, None
+
+
+def is_used_up(arena: Arena, config: Config, frames: Frames, typed: bytes) -> bool:
+    """Whether every key that could come of ``typed`` has been used (patterns on keys)."""
+    found = arena.lexeme_of(config & kernels.STATE_MASK)
+    assert found is not None, "an open key is a lexeme"
+    lexeme, base = found
+    assert isinstance(lexeme, KeyLexeme), "an open key is a key"
+    if lexeme.left is None:
+        return False
+    local = (config & kernels.STATE_MASK) - base
+    left = int(lexeme.left[local])
+    rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+    keys = used_keys(frames, arena.owners[rp].depth)
+    if left < 0 or len(keys) < left:
+        return False
+    if sum(key.startswith(typed) and lexeme.takes(key) for key in keys) < left:
+        return False
+    if local < lexeme.trie_base:
+        return True
+    low, high = lexeme.span[local - lexeme.trie_base].tolist()
+    offset = int(arena.rps[rp, kernels.OFFSET])
+    return not arena.returns[offset + lexeme.order[low:high]].any()
 
 
 def add_key(frames: Frames, depth: int, key: bytes) -> Frames | None:

@@ -8,13 +8,16 @@ with few configs (choices, small regexes, enums), else the fewest tokens that sp
 from __future__ import annotations
 
 import functools
+import heapq
 from collections import deque
+from collections.abc import Container, Iterator
 
 import numpy as np
 
 from grammar import kernels
 from grammar.arena import Arena, Config, Place
 from grammar.lexemes import KeyLexeme, Lexeme
+from grammar.overlay import Position, step_byte, used_keys
 from grammar.vocabulary import Vocabulary
 
 EXACT_CONFIGS = 3_000  # configs an exact search may visit: about 10 ms
@@ -100,8 +103,18 @@ def _other_byte(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> int:
     return min(arena.live_bytes(config), key=left)[0]
 
 
-def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> tuple[bytes, int]:
-    """Bytes that end a key, and the structural state then."""
+def _finish_key(
+    arena: Arena,
+    config: Config,
+    lexeme: KeyLexeme,
+    base: int,
+    taken: Container[bytes] = (),
+    typed: bytes = b"",
+) -> tuple[bytes, int]:
+    """Bytes that end a key, and the structural state then.
+
+    ``taken``: keys that are not listed and have been used; ``typed``: this one so far.
+    """
     for text in _key_endings(config, lexeme, base):
         here = config
         for byte in text:
@@ -109,13 +122,16 @@ def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> t
             if here < 0:
                 break
         else:
-            return text, here & kernels.STATE_MASK
+            state = here & kernels.STATE_MASK
+            is_other = arena.flags[state] & kernels.ADDITIONAL
+            if not is_other or typed + text[:-1] not in taken:
+                return text, state
     message = "a key without an ending"
     raise AssertionError(message)
 
 
-def _key_endings(config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
-    """Candidates, best first: the quote, the listed names below, a few more characters."""
+def _key_endings(config: Config, lexeme: KeyLexeme, base: int) -> Iterator[bytes]:
+    """Candidates, shorter ones first: the listed names below, and other keys."""
     state = (config & kernels.STATE_MASK) - base
     names: list[bytes] = []
     if state >= lexeme.trie_base:
@@ -125,22 +141,38 @@ def _key_endings(config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
             name = lexeme.names[int(lexeme.order[k])]
             depth = _depth_below(lexeme, name, state)
             names.append(name[depth:] + b'"')
+    names.sort(key=len)
     if not lexeme.is_open:
-        return sorted(names, key=len)
-    assert lexeme.shared is not None
-    if state >= lexeme.trie_base:
-        state = int(lexeme.generic_state[state - lexeme.trie_base])
-    to_boundary = lexeme.shared.shortest(state)
-    more = [
-        to_boundary[:-1] + lexeme_filler(lexeme) * k + b'"'
-        for k in range(1, len(lexeme.names) + 2)
-    ]
-    return [to_boundary, *sorted(names, key=len), *more]
+        return iter(names)
+    return heapq.merge(lexeme.endings(state), names, key=len)
 
 
-def lexeme_filler(lexeme: KeyLexeme) -> bytes:
-    """A byte that continues any open key."""
-    return lexeme.filler or b"a"
+def private_witness(arena: Arena, position: Position) -> bytes:
+    """A completion that repeats no key which this request has used."""
+    out = bytearray()
+    while True:
+        config, frames, typed = position
+        state = config & kernels.STATE_MASK
+        found = arena.lexeme_of(state)
+        if found is None:
+            place = arena.places[state]
+            taken = used_keys(frames, place.depth) if place.depth is not None else frozenset()
+            text, target = place.way(arena, taken)
+            if target is None:
+                return bytes(out)
+        elif isinstance(found[0], KeyLexeme):
+            rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
+            taken = used_keys(frames, arena.owners[rp].depth)
+            text, target = _finish_key(arena, config, found[0], found[1], taken, typed or b"")
+        else:
+            text, target = _finish_lexeme(arena, config, *found)
+        out += text
+        for byte in text:
+            after = step_byte(arena, position, byte)
+            assert after is not None, "a private witness was refused"
+            position = after
+        if found is not None and target is not None:
+            position = (target, position[1], None)  # numbers end without a byte of their own
 
 
 def _depth_below(lexeme: KeyLexeme, name: bytes, state: int) -> int:

@@ -12,11 +12,20 @@ KEYWORDS = frozenset(
         *("properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
         *("minLength", "maxLength", "pattern", "format"),
+        *("patternProperties", "propertyNames", "minProperties", "maxProperties"),
     )
 )
 TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 _KEYS = ("a", "b", "name", "id", "é", 'q"uote', "", "a b", "tags", "next")
 _PATTERNS = ("^[a-z]+$", "^[A-Z]{2}[0-9]{3}$", "ab|cd", r"^\d{1,4}(\.\d\d)?$", "^(x|yz)*$", "^é?$")
+#: Every key, none of ``_KEYS``, few, and such that a prefix can be used up.
+_KEY_PATTERNS = ("", "^x-", "^(yes|no)$", "a", "^[ab]*-[12]$", "^(id|.{3,})$", "e$")
+_NAMES: tuple[dict[str, Any], ...] = (
+    {"maxLength": 4},
+    {"pattern": "^[a-z]*$"},
+    {"enum": ["a", "b", "name", "id", "extra"]},
+    {"minLength": 1},
+)
 _FORMATS = ("date", "uuid")
 _CONSTANTS: tuple[Any, ...] = (
     None,
@@ -99,6 +108,16 @@ class _Generator:
         if self._use("additionalProperties", 0.5):
             closed = rng.random() < 0.6 and "extra" not in schema.get("required", [])
             schema["additionalProperties"] = False if closed else self.schema(depth - 1)
+        if self._use("patternProperties", 0.25):
+            patterns = rng.sample(_KEY_PATTERNS, rng.randint(1, 2))
+            schema["patternProperties"] = {each: self._property(depth - 1) for each in patterns}
+        if self._use("propertyNames", 0.1):
+            schema["propertyNames"] = rng.choice(_NAMES)
+        low = rng.randint(1, 3)
+        if "required" not in schema and self._use("minProperties", 0.15):
+            schema["minProperties"] = low
+        if self._use("maxProperties", 0.15):
+            schema["maxProperties"] = max(low, len(schema.get("required", ()))) + rng.randint(0, 2)
         return schema
 
     def _property(self, depth: int) -> dict[str, Any] | bool:

@@ -15,6 +15,7 @@ from grammar.schema.places import (
     COMMA,
     BasePlace,
     Continuation,
+    Taken,
     Value,
     Way,
     allow_space,
@@ -164,7 +165,8 @@ class AfterItem(BasePlace):
             return self.at.close(arena)
         return spaced(arena, self.at.program, self.at.value(arena, first=False))
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del taken
         if self.at.close_bits:
             return b"]", self.at.close(arena)
         program = self.at.program

@@ -15,13 +15,12 @@ from grammar.errors import TooComplex
 from grammar.regex import Spelling, spell
 from grammar.schema.evaluate import satisfies_own
 from grammar.schema.goal import Conjunction, Goal
+from grammar.schema.members import INFINITE, Chosen, choose
 from grammar.schema.node import ARRAY, BOOLEAN, NULL, NUMBER, OBJECT, STRING
 
 if TYPE_CHECKING:
     from grammar.schema.program import Program
     from grammar.schema.shape import ArraySpec, ObjectSpec
-
-INFINITE = 1 << 60
 
 #: (cost, type bit, index of the alternative within the type, containers inside each other)
 Best = tuple[int, int, int, int]
@@ -91,7 +90,7 @@ class Costs:
             return True
         if types & ARRAY and not any(n.min_items for n in nodes):
             return True
-        if types & OBJECT and not any(n.required for n in nodes):
+        if types & OBJECT and not any(n.required or n.min_properties or n.some for n in nodes):
             return True
         return bool(types & NUMBER and not any(n.constrains_number for n in nodes))
 
@@ -134,12 +133,21 @@ class Costs:
             raise TooComplex(message, where, "max_solver_steps")
 
     def _required(self, conjunction: Conjunction) -> list[Goal]:
-        found = [
-            spec.goal(name)
-            for spec in self.program.shapes.objects(conjunction)
-            for name in spec.names
-            if name in spec.required
-        ]
+        found: list[Goal] = []
+        for spec in self.program.shapes.objects(conjunction):
+            if spec.may_be_empty:
+                continue
+            space = self.program.space_of(spec)
+            needs_more = spec.low > len(spec.required)
+            for label, holds in enumerate(space.holds):
+                name = space.name(label)
+                if needs_more or name in spec.required:
+                    found.append(spec.goal(name, holds))
+                found.extend(
+                    spec.goal(None, holds, demand)
+                    for demand in spec.demands
+                    if name not in spec.names and spec.meets(demand, name, holds)
+                )
         for array in self.program.shapes.arrays(conjunction):
             found.extend(array.goal(i) for i in range(min(array.low, array.positions + 1)))
         return found
@@ -171,16 +179,26 @@ class Costs:
 
     def _object(self, spec: ObjectSpec, index: int, table: dict[int, Best]) -> Best:
         gap = self.program.gap
-        total = 2 + max(0, len(spec.required) - 1) * (1 + gap)
-        height = 0
-        for name in spec.required:
-            key = self.program.key_text(name)
-            if key is None:
-                return NONE
-            member = self._known(spec.goal(name), table)
-            total += member[0] + len(key) + 1 + gap
-            height = max(height, member[3])
-        return (total, OBJECT, index, height + 1)
+        if spec.may_be_empty:
+            return (2, OBJECT, index, 1)
+        members = choose(
+            spec, self.program.space_of(spec), lambda goal: self._known(goal, table)[0]
+        )
+        if members is None:
+            return NONE
+        values = [self._known(goal, table) for _, goal in members]
+        total = 2 + max(0, len(members) - 1) * (1 + gap)
+        total += sum(len(text) + 1 + gap for text, _ in members)
+        total += sum(value[0] for value in values)
+        return (total, OBJECT, index, 1 + max((value[3] for value in values), default=0))
+
+    def _members(self, spec: ObjectSpec) -> list[Chosen]:
+        """The members of the shortest object of a specification that has one."""
+        if spec.may_be_empty:
+            return []
+        members = choose(spec, self.program.space_of(spec), self.of)
+        assert members is not None, "asked for the members of an empty specification"
+        return members
 
     def _array(self, array: ArraySpec, index: int, table: dict[int, Best]) -> Best:
         total = 2 + max(0, array.low - 1) * (1 + self.program.gap)
@@ -239,7 +257,7 @@ class Costs:
         _, kind, index, _ = self.best(conjunction)
         if kind == OBJECT:
             spec = self.program.shapes.objects(conjunction)[index]
-            goals = [spec.goal(name) for name in spec.required]
+            goals = [goal for _, goal in self._members(spec)]
         elif kind == ARRAY:
             array = self.program.shapes.arrays(conjunction)[index]
             goals = [array.goal(i) for i in range(min(array.low, array.positions + 1))]
@@ -261,9 +279,10 @@ class Costs:
             return program.scalar_text(conjunction, "string" if kind == STRING else "number")
         if kind == OBJECT:
             spec = program.shapes.objects(conjunction)[index]
-            return (
-                b"{" + program.members(spec, [n for n in spec.names if n in spec.required]) + b"}"
-            )
+            members = [
+                text + program.colon + self.goal_text(goal) for text, goal in self._members(spec)
+            ]
+            return b"{" + program.comma.join(members) + b"}"
         array = program.shapes.arrays(conjunction)[index]
         items = [self.goal_text(array.goal(i)) for i in range(min(array.low, array.positions))]
         if array.low > array.positions:

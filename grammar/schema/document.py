@@ -22,7 +22,8 @@ from grammar.errors import (
 )
 from grammar.formats import ENFORCED_FORMATS, UNSUPPORTED_FORMATS
 from grammar.options import JsonOptions, Limits
-from grammar.regex import compile_text
+from grammar.regex import TextDfa, compile_text
+from grammar.schema.keys import MAX_OF_CLASS
 from grammar.schema.node import ALL_TYPES, TYPE_BITS, Node
 
 DIALECTS = {
@@ -40,10 +41,6 @@ REFUSED: dict[str, Callable[[Any], bool]] = {
     "dependentSchemas": lambda v: v == {},
     "dependentRequired": lambda v: v == {},
     "dependencies": lambda v: v == {},
-    "propertyNames": lambda v: v is True or v == {},
-    "patternProperties": lambda v: v == {},
-    "minProperties": lambda v: v == 0,
-    "maxProperties": lambda _: False,
     "contains": lambda _: False,
     "uniqueItems": lambda v: v is False,
     "unevaluatedProperties": lambda v: v is True or v == {},
@@ -60,7 +57,6 @@ _SINCE = {
     "unevaluatedItems": (2019, 9999),
     "$dynamicRef": (2020, 9999),
     "$recursiveRef": (2019, 2019),
-    "propertyNames": (6, 9999),
     "contains": (6, 9999),
     "if": (7, 9999),
 }
@@ -91,6 +87,9 @@ def _count(name: str) -> Reader:
             return
         if name == "min_length" and value > MAX_LENGTH:
             message = f"minLength {value} is over {MAX_LENGTH}"
+            raise TooComplex(message, where, "max_output_bytes")
+        if name == "min_properties" and value > MAX_OF_CLASS:
+            message = f"minProperties {value} is over {MAX_OF_CLASS}"
             raise TooComplex(message, where, "max_output_bytes")
         setattr(node, name, value)
 
@@ -330,6 +329,24 @@ class Document:
         del schema
         node.additional = self._node(value, where)
 
+    def _pattern_properties(
+        self, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        del schema
+        self._expect(value, dict, where)
+        found = []
+        for pattern, sub in value.items():
+            place = f"{where}/{pointer_token(pattern)}"
+            self._checked_pattern(pattern, place)
+            found.append((pattern, self._node(sub, place)))
+        node.pattern_properties = tuple(found)
+
+    def _property_names(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if self.draft >= 6:
+            names = self._node(value, where)
+            node.property_names = names if value not in (True, {}) else None
+
     def _items(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         if isinstance(value, list):
             if self.draft >= 2020:
@@ -359,16 +376,20 @@ class Document:
     def _pattern(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
         self._expect(value, str, where)
-        if len(value) > self.limits.max_regex_bytes:
+        compiled = self._checked_pattern(value, where)
+        node.texts = (*node.texts, ("pattern", value, compiled))
+
+    def _checked_pattern(self, pattern: str, where: str) -> TextDfa | None:
+        """The automaton of a pattern; None where another process has shown that it compiles."""
+        if len(pattern) > self.limits.max_regex_bytes:
             message = f"longer than {self.limits.max_regex_bytes} bytes"
             raise TooComplex(message, where, "max_regex_bytes")
-        compiled = None
-        if f"checked:{value}" not in self._checked:
-            try:
-                compiled = compile_text(value, search=True, nul=False, limits=self.limits)
-            except GrammarError as error:
-                raise error.at(where) from None
-        node.texts = (*node.texts, ("pattern", value, compiled))
+        if f"checked:{pattern}" in self._checked:
+            return None
+        try:
+            return compile_text(pattern, search=True, nul=False, limits=self.limits)
+        except GrammarError as error:
+            raise error.at(where) from None
 
     def _format(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -424,6 +445,10 @@ class Document:
         "properties": _properties,
         "required": _required,
         "additionalProperties": _additional,
+        "patternProperties": _pattern_properties,
+        "propertyNames": _property_names,
+        "minProperties": _count("min_properties"),
+        "maxProperties": _count("max_properties"),
         "items": _items,
         "prefixItems": _prefix_items,
         "minItems": _count("min_items"),

@@ -13,7 +13,7 @@ from typing import Any
 from grammar.formats import format_text
 from grammar.regex import TextDfa, compile_text
 from grammar.schema.goal import json_key
-from grammar.schema.node import ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING, Node
+from grammar.schema.node import ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING, Node, Some
 
 
 def type_of(value: Any) -> int:
@@ -103,8 +103,37 @@ def _array(value: list[Any], node: Node) -> bool:
 def _object(value: dict[str, Any], node: Node) -> bool:
     if any(name not in value for name in node.required):
         return False
+    high = node.max_properties
+    if len(value) < node.min_properties or (high is not None and len(value) > high):
+        return False
+    names = node.property_names
+    if names is not None and not all(_satisfies(name, names) for name in value):
+        return False
     for name, item in value.items():
-        schema = (node.properties or {}).get(name, node.additional)
-        if schema is not None and not _satisfies(item, schema):
+        schemas = [sub for text, sub in node.pattern_properties if _matches(text, name)]
+        if name in (node.properties or {}):
+            schemas.append((node.properties or {})[name])
+        if not schemas and node.additional is not None:
+            schemas.append(node.additional)
+        if not all(_satisfies(item, schema) for schema in schemas):
             return False
-    return True
+    return all(
+        any(
+            _is_of_kind(some, name) and _satisfies(item, some.value)
+            for name, item in value.items()
+        )
+        for some in node.some
+    )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return compile_text(pattern, search=True).matches(name)
+
+
+def _is_of_kind(some: Some, name: str) -> bool:
+    return (
+        name not in some.names
+        and all(_matches(text, name) for text in some.matching)
+        and not any(_matches(text, name) for text in some.missing)
+        and (some.misnamed is None or not _satisfies(name, some.misnamed))
+    )

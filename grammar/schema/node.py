@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,21 @@ TYPE_BITS = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Some:
+    """A demand that some key of a kind has a value of ``value`` (a negated keyword for keys).
+
+    The kind: not in ``names``, with every pattern of ``matching`` and none of ``missing``, and,
+    where ``misnamed`` is given, against that schema of names.
+    """
+
+    value: Node
+    names: frozenset[str] = frozenset()
+    matching: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    misnamed: Node | None = None
+
+
 class Node:
     """One subschema. ``asserts`` is False while it accepts every value.
 
@@ -37,6 +53,12 @@ class Node:
     properties: dict[str, Node] | None = None
     required: tuple[str, ...] = ()
     additional: Node | None = None
+    #: (pattern, schema of the values under matching keys)
+    pattern_properties: tuple[tuple[str, Node], ...] = ()
+    property_names: Node | None = None
+    min_properties = 0
+    max_properties: int | None = None
+    some: tuple[Some, ...] = ()
     prefix: tuple[Node, ...] = ()
     items: Node | None = None
     min_items = 0
@@ -68,7 +90,11 @@ class Node:
 
     @property
     def constrains_object(self) -> bool:
-        return self.properties is not None or bool(self.required) or self.additional is not None
+        return bool(
+            self.properties is not None or self.required or self.additional is not None
+            or self.pattern_properties or self.property_names is not None
+            or self.min_properties or self.max_properties is not None or self.some
+        )  # fmt: skip
 
     @property
     def constrains_array(self) -> bool:

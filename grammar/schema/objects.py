@@ -1,13 +1,13 @@
 """Inside an object: which alternatives are alive and which keys have been used.
 
 Used keys are a bit set over the names of all alternatives (order "any") or just the position in
-them (order "schema": every later key stays reachable, earlier ones are gone).
+them (order "schema": every later key stays reachable, earlier ones are gone; names that only a
+pattern lists have no order and are a bit set there too).
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from grammar.arena import Arena
 from grammar.kernels import MAX_COUNT, UNKNOWN
 from grammar.schema.arrays import sum_bits
 from grammar.schema.goal import Conjunction, Goal
+from grammar.schema.object_shape import Flags, Longs, Shape
 from grammar.schema.places import (
     CLOSE_OBJECT,
     COLON,
@@ -24,19 +25,38 @@ from grammar.schema.places import (
     QUOTE,
     BasePlace,
     Continuation,
+    Taken,
     Value,
     Way,
     allow_space,
     spaced,
 )
-from grammar.schema.shape import ObjectSpec
+from grammar.schema.shape import UNBOUNDED
 from grammar.schema.vector import Mapping, vector_of
 
 if TYPE_CHECKING:
-    from grammar.lexemes import KeyLexeme
     from grammar.schema.program import Program
 
-Flags = npt.NDArray[np.bool_]
+
+class Alternative(NamedTuple):
+    """One way to satisfy the object's goal: ``row`` of the shape's specifications, for the bit
+    ``bit`` of the object's own vector. ``pending``: bit set of demands that are still to be met.
+    """
+
+    bit: int
+    row: int
+    pending: int
+
+
+class Progress(NamedTuple):
+    """What has been written. ``position``: the next name in order "schema"; ``used``: bit set
+    of other used names; ``members``: how many, saturated where more does not matter;
+    ``of_classes``: keys of each limited class of the shape."""
+
+    position: int
+    used: int
+    members: int
+    of_classes: tuple[int, ...]
 
 
 def open_object(
@@ -44,96 +64,41 @@ def open_object(
 ) -> int:
     """The state after ``{``."""
     program = continuation.program
-    alternatives = tuple((bit, spec) for bit, m in members for spec in program.shapes.objects(m))
-    shape = shape_of(program, tuple(spec for _, spec in alternatives))
-    alive = sum_bits(i for i, ok in enumerate(shape.satisfiable) if ok)
+    specs = [(bit, spec) for bit, member in members for spec in program.shapes.objects(member)]
+    shape = program.shape_of(tuple(spec for _, spec in specs))
+    alive = tuple(
+        Alternative(bit, row, (1 << len(spec.demands)) - 1)
+        for row, (bit, spec) in enumerate(specs)
+        if shape.satisfiable[row]
+    )
+    start = Progress(0, 0, 0, (0,) * len(shape.limited))
+    at = ObjectAt(arena, continuation, shape, alive, start)
+    alive = tuple(a for a in alive if not specs[a.row][1].is_counted or at.room(a).is_enough)
     if not alive:
         return 0
-    at = ObjectAt(arena, continuation, shape, tuple(bit for bit, _ in alternatives), alive, 0)
+    if len(alive) < len(at.alive):
+        at = ObjectAt(arena, continuation, shape, alive, start)
     return arena.place(("object", at.key, "open"), lambda: Keys(at, first=True))
 
 
-class Shape:
-    """The names of several specifications together, and their key lexeme.
-
-    ``names``: those that can be spelled, in generation order; label ``len(names)`` is any other
-    key. ``permits`` bool[alternatives, names + 1]: whether an alternative allows the key at all;
-    ``required`` bool[alternatives, names].
-    """
-
-    def __init__(self, program: Program, specs: tuple[ObjectSpec, ...]) -> None:
-        self.program = program
-        self.specs = specs
-        merged = dict.fromkeys(name for spec in specs for name in spec.names)
-        spelled = {name: text for name in merged if (text := program.key_text(name))}
-        self.names = tuple(spelled)
-        self.texts = list(spelled.values())
-        self.index = {name: i for i, name in enumerate(self.names)}
-        n = len(self.names)
-        costs = program.costs
-        self.permits = np.zeros((len(specs), n + 1), dtype=np.bool_)
-        self.required = np.zeros((len(specs), n), dtype=np.bool_)
-        self.satisfiable: list[bool] = []
-        for row, spec in enumerate(specs):
-            listed = set(spec.names)
-            other = bool(spec.other) and costs.satisfiable(spec.other)
-            self.permits[row, n] = other
-            for i, name in enumerate(self.names):
-                self.permits[row, i] = (
-                    costs.satisfiable(spec.goal(name)) if name in listed else other
-                )
-                self.required[row, i] = name in spec.required
-            self.satisfiable.append(
-                all(
-                    name in self.index and self.permits[row, self.index[name]]
-                    for name in spec.required
-                )
-            )
-        self.is_open = bool(self.permits[:, n].any()) and program.can_spell_keys
-        self.permits[:, n] &= self.is_open
-        self.lexeme = program.key_lexeme([text[1:-1] for text in self.texts], self.is_open)
-
-    @functools.cached_property
-    def closed(self) -> KeyLexeme:
-        """The same labels where no other key is allowed (before a required one, in order)."""
-        return self.program.key_lexeme([text[1:-1] for text in self.texts], is_open=False)
-
-    def goal(self, alternative: int, label: int) -> Goal:
-        spec = self.specs[alternative]
-        if label < len(self.names) and self.names[label] in spec.names:
-            return spec.goal(self.names[label])
-        return spec.other
-
-
-def shape_of(program: Program, specs: tuple[ObjectSpec, ...]) -> Shape:
-    """The shape of some specifications, made once."""
-    key = tuple(spec.number for spec in specs)
-    shape = program.object_shapes.get(key)
-    if shape is None:
-        shape = program.object_shapes[key] = Shape(program, specs)
-    return shape
-
-
 class ObjectAt:
-    """A position between members. ``used``: bit set of names, or the next position in order."""
+    """A position between members."""
 
     def __init__(
         self,
         arena: Arena,
         outer: Continuation,
         shape: Shape,
-        bits: tuple[int, ...],
-        alive: int,
-        used: int,
+        alive: tuple[Alternative, ...],
+        progress: Progress,
     ) -> None:
         self.outer = outer
         self.shape = shape
-        self.bits = bits
         self.alive = alive
-        self.used = used
-        specs = tuple(spec.number for spec in shape.specs)
-        self.key = arena.number(("object", outer.key, specs, bits, alive, used))
+        self.progress = progress
+        self.key = arena.number(("object", outer.key, shape.number, alive, progress))
         self._allowed: Flags | None = None
+        self._rooms: dict[Alternative, Room] = {}
 
     @property
     def program(self) -> Program:
@@ -143,87 +108,286 @@ class ObjectAt:
     def ordered(self) -> bool:
         return self.program.options.property_order == "schema"
 
-    def living(self) -> list[int]:
-        return [i for i in range(len(self.bits)) if self.alive >> i & 1]
-
-    def missing(self, alternative: int) -> npt.NDArray[np.int64]:
+    def missing(self, alternative: Alternative) -> Longs:
         """Labels of the required names still to come, in order."""
-        found = np.flatnonzero(self.shape.required[alternative])
+        found = np.flatnonzero(self.shape.required[alternative.row])
         if self.ordered:
-            return found[np.searchsorted(found, self.used) :]
-        return np.array([i for i in found.tolist() if not self.used >> i & 1], dtype=np.int64)
+            return found[np.searchsorted(found, self.progress.position) :]
+        used = self.progress.used
+        return np.array([i for i in found.tolist() if not used >> i & 1], dtype=np.int64)
 
-    def allowed_by(self, alternative: int) -> Flags:
-        """bool[names + 1]: labels that an alternative allows now."""
-        allowed: Flags = self.shape.permits[alternative].copy()
+    def labels_left(self, alternative: Alternative) -> Flags:
+        """bool[labels]: keys that can have a value and have not been used."""
+        found: Flags = self.shape.permits[alternative.row].copy()
+        progress = self.progress
+        if self.ordered:
+            found[: progress.position] = False
+        used = progress.used
+        while used:
+            low = used & -used
+            found[low.bit_length() - 1] = False
+            used ^= low
+        for (label, most), written in zip(self.shape.limited, progress.of_classes, strict=True):
+            if written >= most:
+                found[label] = False
+        return found
+
+    def room(self, alternative: Alternative) -> Room:
+        """What the counts and demands of an alternative leave."""
+        found = self._rooms.get(alternative)
+        if found is None:
+            found = self._rooms[alternative] = Room(self, alternative)
+        return found
+
+    def allowed_by(self, alternative: Alternative) -> Flags:
+        """bool[labels]: keys that an alternative allows now."""
+        if self.shape.specs[alternative.row].is_counted:
+            room = self.room(alternative)
+            allowed = room.plain()
+            for demand in bits_of(alternative.pending):
+                allowed |= room.meeting(demand)
+        else:
+            allowed = self.labels_left(alternative)
         if self.outer.depth >= self.program.limits.max_depth:  # only what ends the object
             needed = np.zeros_like(allowed)
-            needed[self.missing(alternative)] = True
+            needed[[label for label, _ in self.plan(alternative)]] = True
             allowed &= needed
-        if not self.ordered:
-            used = self.used
-            while used:
-                low = used & -used
-                allowed[low.bit_length() - 1] = False
-                used ^= low
-            return allowed
-        allowed[: self.used] = False
-        missing = self.missing(alternative)
-        if len(missing):
-            allowed[missing[0] + 1 :] = False  # nothing after a required name before it
+        if self.ordered:
+            missing = self.missing(alternative)
+            if len(missing):
+                allowed[missing[0] + 1 :] = False  # nothing after a required name before it
         return allowed
+
+    def plan(self, alternative: Alternative) -> list[tuple[int, int]]:
+        """The members that an alternative still needs, cheapest choice, in generation order.
+
+        (label, demand it meets or -1) each.
+        """
+        missing = [(label, -1) for label in self.missing(alternative).tolist()]
+        if not self.shape.specs[alternative.row].is_counted:
+            return missing
+        return sorted(missing + self.room(alternative).choice())
 
     @property
     def allowed(self) -> Flags:
-        """bool[names + 1]: labels that some living alternative allows now."""
+        """bool[labels]: labels that some living alternative allows now."""
         if self._allowed is None:
-            living = self.living()
-            allowed = self.allowed_by(living[0])
-            for alternative in living[1:]:
+            allowed = self.allowed_by(self.alive[0])
+            for alternative in self.alive[1:]:
                 allowed |= self.allowed_by(alternative)
             self._allowed = allowed
         return self._allowed
 
+    def may_close(self, alternative: Alternative) -> bool:
+        """Whether the object may end here for an alternative."""
+        return (
+            not alternative.pending
+            and self.progress.members >= self.shape.specs[alternative.row].low
+            and not len(self.missing(alternative))
+        )
+
     @property
     def close_bits(self) -> int:
-        return sum_bits(self.bits[i] for i in self.living() if not len(self.missing(i)))
+        return sum_bits({a.bit for a in self.alive if self.may_close(a)})
 
     def close(self, arena: Arena) -> int:
         return self.outer.then(arena, self.close_bits)
 
     def member(self, arena: Arena, label: int) -> Member:
         """The continuation of the value under a key."""
-        goals = [
-            (i, self.shape.goal(i, label)) for i in self.living() if self.allowed_by(i)[label]
-        ] if len(self.bits) > 1 else [(0, self.shape.goal(0, label))]  # fmt: skip
-        vector, mapping = vector_of(goals)
-        return Member(arena, self, label, vector, mapping)
-
-    def after(self, arena: Arena, label: int, alive: int) -> ObjectAt:
-        """The position after a member."""
-        if self.ordered:
-            used = min(label + 1, len(self.shape.names))
+        shape = self.shape
+        goals: list[tuple[Alternative, Goal]] = []
+        if len(self.alive) == 1 and not self.alive[0].pending:
+            goals.append((self.alive[0], shape.goal(self.alive[0].row, label)))
         else:
-            used = self.used | (1 << label if label < len(self.shape.names) else 0)
-        return ObjectAt(arena, self.outer, self.shape, self.bits, alive, used)
+            for alternative in self.alive:
+                goals.extend(self._moves(alternative, label))
+        vector, mapping = vector_of([(i, goal) for i, (_, goal) in enumerate(goals)])
+        return Member(arena, self, label, vector, mapping, [target for target, _ in goals])
+
+    def _moves(self, alternative: Alternative, label: int) -> list[tuple[Alternative, Goal]]:
+        """What becomes of an alternative after a member, and what its value must satisfy."""
+        row = alternative.row
+        if not alternative.pending:
+            allowed = self.allowed_by(alternative)[label]
+            return [(alternative, self.shape.goal(row, label))] if allowed else []
+        if not self.allowed_by(alternative)[label]:
+            return []
+        room = self.room(alternative)
+        found = [(alternative, self.shape.goal(row, label))] if room.plain()[label] else []
+        for demand in bits_of(alternative.pending):
+            if room.meeting(demand)[label]:
+                after = alternative._replace(pending=alternative.pending & ~(1 << demand))
+                found.append((after, self.shape.goal(row, label, demand)))
+        return found
+
+    def after(self, arena: Arena, label: int, alive: list[Alternative]) -> ObjectAt:
+        """The position after a member."""
+        shape = self.shape
+        position, used, count, of_classes = self.progress
+        if self.ordered and label < shape.space.num_ordered:
+            position = label + 1
+        else:
+            if self.ordered:
+                position = shape.space.num_ordered
+            if label < shape.num_names:
+                used |= 1 << label
+        if shape.limited:
+            of_classes = tuple(
+                written + (limited == label)
+                for (limited, _), written in zip(shape.limited, of_classes, strict=True)
+            )
+        progress = Progress(position, used, min(count + 1, shape.cap), of_classes)
+        return ObjectAt(arena, self.outer, shape, _undominated(alive), progress)
 
     def enter_key(self, arena: Arena) -> int:
         """The code that starts a key, 0 where none is allowed."""
         allowed = self.allowed
         if not allowed.any():
             return 0
-        lexeme = self.shape.lexeme if allowed[-1] else self.shape.closed
+        n = self.shape.num_names
+        lexeme = self.shape.lexeme(allowed)
         base = arena.lexeme_base(lexeme)
-        arena.has_open_keys |= self.shape.is_open
-        arena.max_names = max(arena.max_names, len(self.shape.names))
+        arena.note_keys(lexeme, n, self.shape.cap)
         labels = np.where(allowed, UNKNOWN, 0).astype(np.int32)
-        key = ("key", self.key)
-        rp = arena.return_point(key, KeyReturn(self), labels, 0, MAX_COUNT)
-        if not allowed[-1] and arena.rps[rp, kernels.ALIVE] < 0:
+        rp = arena.return_point(("key", self.key), KeyReturn(self), labels, 0, MAX_COUNT)
+        bare = not lexeme.is_open
+        if (bare or lexeme.left is not None) and arena.rps[rp, kernels.ALIVE] < 0:
             alive = np.zeros(len(lexeme.span), dtype=np.uint8)
-            kernels.alive_nodes(lexeme.span, allowed[:-1][lexeme.order].astype(np.uint8), alive)
+            kernels.alive_nodes(lexeme.span, allowed[:n][lexeme.order].astype(np.uint8), alive)
+            if lexeme.left is not None:
+                alive |= lexeme.left[lexeme.trie_base :] != 0
             arena.set_alive(rp, alive, base + lexeme.trie_base)
         return arena.enter(base + 1, rp)
+
+
+class Room:
+    """Which keys an alternative can take so that its counts and demands can still be met.
+
+    Besides the required names still ``missing``, ``extra`` members and the ``pending`` demands
+    need keys of the ``stock``. A demand must find as many keys as there are demands, so that
+    the others cannot take the last one away.
+    """
+
+    def __init__(self, at: ObjectAt, alternative: Alternative) -> None:
+        self.at = at
+        self.shape = at.shape
+        self.row = alternative.row
+        self.left = at.labels_left(alternative)
+        missing = at.missing(alternative)
+        self.needed = np.zeros(len(self.left), dtype=np.bool_)
+        self.needed[missing] = True
+        self.pending = bits_of(alternative.pending)
+        spec = at.shape.specs[alternative.row]
+        count = at.progress.members
+        self.free = spec.high - count - len(missing) - len(self.pending)
+        self.extra = max(0, spec.low - count - len(missing) - len(self.pending))
+        self.stock = self._stock()
+
+    def _stock(self) -> Longs:
+        """int64[labels]: how many keys that are not required each label still has."""
+        stock = (self.left & ~self.needed).astype(np.int64)
+        n = self.shape.num_names
+        for place, each in enumerate(self.shape.space.classes):
+            if stock[n + place] and each.count < 0:
+                stock[n + place] = UNBOUNDED
+        for (label, most), written in zip(
+            self.shape.limited, self.at.progress.of_classes, strict=True
+        ):
+            stock[label] *= max(0, most - written)
+        return stock
+
+    def _after(self, stock: Longs) -> Longs:
+        """int64[labels]: the keys left of a stock when a label was taken."""
+        own = np.where(stock > 0, 1, 0)
+        if not self.at.ordered:
+            return np.asarray(stock.sum() - own)
+        ordered = self.shape.space.num_ordered
+        after = np.full(len(stock), stock[ordered:].sum()) - own
+        after[:ordered] = stock.sum() - np.cumsum(stock)[:ordered]
+        return after
+
+    def _demands_stay(self, met: int = -1) -> Flags:
+        """bool[labels]: after which every demand but ``met`` can still be met."""
+        stay = np.ones(len(self.left), dtype=np.bool_)
+        others = [demand for demand in self.pending if demand != met]
+        for demand in others:
+            stay &= self._after(np.where(self.meets(demand), self.stock, 0)) >= len(others)
+        return stay
+
+    def meets(self, demand: int) -> Flags:
+        """bool[labels]: keys left that can meet a demand."""
+        labels = range(len(self.left))
+        can = [demand in self.shape.demands(self.row, label) for label in labels]
+        return np.array(can, dtype=np.bool_) & self.left & ~self.needed
+
+    def plain(self) -> Flags:
+        """bool[labels]: keys that can be taken without meeting a demand."""
+        after = self._after(self.stock)
+        enough = np.where(
+            self.needed,
+            after >= self.extra + len(self.pending),
+            (after >= max(0, self.extra - 1) + len(self.pending)) & (self.free > 0),
+        )
+        found: Flags = self.left & enough & self._demands_stay()
+        return found
+
+    def meeting(self, demand: int) -> Flags:
+        """bool[labels]: keys that can be taken to meet a demand."""
+        enough = self._after(self.stock) >= self.extra + len(self.pending) - 1
+        found: Flags = self.meets(demand) & enough & self._demands_stay(demand)
+        return found
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the alternative can be completed from here."""
+        if self.free < 0 or int(self.stock.sum()) < self.extra + len(self.pending):
+            return False
+        total = [int(np.where(self.meets(d), self.stock, 0).sum()) for d in self.pending]
+        return all(number >= len(self.pending) for number in total)
+
+    def choice(self) -> list[tuple[int, int]]:
+        """(label, demand or -1): the cheapest members besides the required ones."""
+        costs = self.at.program.costs
+        stock = self.stock.copy()
+        found: list[tuple[int, int]] = []
+        for demand in self.pending:
+            labels = np.flatnonzero(self.meets(demand) & (stock > 0)).tolist()
+            label = min(
+                labels,
+                key=lambda i, d=demand: costs.of(self.shape.goal(self.row, i, d)),  # type: ignore[misc]
+            )
+            stock[label] -= 1
+            found.append((label, demand))
+        left = self.extra
+        labels = np.flatnonzero(stock > 0).tolist() if left else []
+        for label in sorted(labels, key=lambda i: costs.of(self.shape.goal(self.row, i))):
+            number = min(left, int(stock[label]))
+            found.extend([(label, -1)] * number)
+            left -= number
+            if not left:
+                break
+        return found
+
+
+def bits_of(number: int) -> list[int]:
+    """The positions of the bits that are set."""
+    return [i for i in range(number.bit_length()) if number >> i & 1]
+
+
+def _undominated(alive: list[Alternative]) -> tuple[Alternative, ...]:
+    """Without those that have a demand more than another that is otherwise the same."""
+    if len(alive) == 1:
+        return tuple(alive)
+    found = dict.fromkeys(alive)
+    if any(each.pending for each in alive):
+        for each in alive:
+            if any(
+                other != each and other[:2] == each[:2] and other.pending & ~each.pending == 0
+                for other in alive
+            ):
+                found.pop(each, None)
+    return tuple(found)
 
 
 class KeyReturn:
@@ -241,12 +405,18 @@ class KeyReturn:
 
 
 class Member(Continuation):
-    """After a member's value."""
+    """After a member's value. ``targets``: the alternatives that may live on."""
 
-    __slots__ = ("at", "label", "mapping")
+    __slots__ = ("at", "label", "mapping", "targets")
 
     def __init__(
-        self, arena: Arena, at: ObjectAt, label: int, vector: Goal, mapping: Mapping
+        self,
+        arena: Arena,
+        at: ObjectAt,
+        label: int,
+        vector: Goal,
+        mapping: Mapping,
+        targets: list[Alternative],
     ) -> None:
         merged = len({bits for _, bits in mapping}) == 1
         key = arena.number(("member", at.key, label))
@@ -254,9 +424,10 @@ class Member(Continuation):
         self.at = at
         self.label = label
         self.mapping = mapping
+        self.targets = targets
 
     def then(self, arena: Arena, bits: int) -> int:
-        alive = sum_bits(i for i, mine in self.mapping if mine & bits)
+        alive = [self.targets[i] for i, mine in self.mapping if mine & bits]
         if not alive:
             return 0
         after = self.at.after(arena, self.label, alive)
@@ -269,7 +440,7 @@ class Colon(BasePlace):
     def __init__(self, member: Member) -> None:
         self.member = member
         self.depth = member.depth
-        if member.label == len(member.at.shape.names):
+        if member.label >= member.at.shape.num_names:
             self.additional_depth = member.depth
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
@@ -283,7 +454,8 @@ class Colon(BasePlace):
         value = arena.place(("value", member.key), lambda: Value(member, space=True))
         return spaced(arena, member.program, value)
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del taken
         program = self.member.program
         bit, conjunction = program.costs.cheapest(self.member.vector)
         return program.colon + program.costs.text(conjunction), self.member.then(arena, 1 << bit)
@@ -312,17 +484,19 @@ class Keys(BasePlace):
         del byte
         return self.at.close(arena)
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
         if self.first and self.at.close_bits:
             return b"}", self.at.close(arena)
-        return next_member(arena, self.at)
+        return next_member(arena, self.at, taken)
 
     def words(self) -> list[str]:
-        names = [self.at.shape.names[i] for i in np.flatnonzero(self.at.allowed[:-1]).tolist()]
+        at = self.at
+        n = at.shape.num_names
+        names = [at.shape.space.names[i] for i in np.flatnonzero(at.allowed[:n]).tolist()]
         found = [f"one of the keys {', '.join(names[:20])}"] if names else []
-        if self.at.allowed[-1]:
+        if at.allowed[n:].any():
             found.append("another key")
-        return found + (["`}`"] if self.first and self.at.close_bits else [])
+        return found + (["`}`"] if self.first and at.close_bits else [])
 
 
 class AfterMember(BasePlace):
@@ -347,46 +521,51 @@ class AfterMember(BasePlace):
         keys = arena.place(("object", at.key, "next"), lambda: Keys(at, first=False))
         return spaced(arena, at.program, keys)
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
         if self.at.close_bits:
             return b"}", self.at.close(arena)
-        text, state = next_member(arena, self.at)
+        text, state = next_member(arena, self.at, taken)
         return self.at.program.comma + text, state
 
     def words(self) -> list[str]:
         return (["`,`"] if self.at.allowed.any() else []) + (["`}`"] if self.at.close_bits else [])
 
 
-def next_member(arena: Arena, at: ObjectAt) -> Way:
-    """A certified next member: a required one of the best alternative, else the cheapest key."""
-    program = at.program
+def next_member(arena: Arena, at: ObjectAt, taken: Taken) -> Way:
+    """A certified next member: the first that the best alternative needs, else the cheapest.
+
+    ``taken``: keys that are not listed and have been used, as spelled without quotes.
+    """
+    program, shape = at.program, at.shape
     costs = program.costs
 
-    def price(alternative: int) -> int:
+    def price(alternative: Alternative) -> int:
         return sum(
-            costs.of(at.shape.goal(alternative, i)) + len(at.shape.texts[i])
-            for i in at.missing(alternative).tolist()
+            costs.of(shape.goal(alternative.row, label, demand))
+            + (len(shape.space.texts[label]) if label < shape.num_names else 0)
+            for label, demand in at.plan(alternative)
         )
 
-    living = at.living()
-    best = min(living, key=price) if len(living) > 1 else living[0]
-    missing = at.missing(best)
-    if len(missing):
-        label = int(missing[0])
+    best = min(at.alive, key=price) if len(at.alive) > 1 else at.alive[0]
+    plan = at.plan(best)
+    if plan:
+        label, demand = plan[0]
     else:
         labels = np.flatnonzero(at.allowed_by(best)).tolist()
         if not labels:
             best, labels = next(
-                (i, found)
-                for i in at.living()
-                if (found := np.flatnonzero(at.allowed_by(i)).tolist())
+                (each, found)
+                for each in at.alive
+                if (found := np.flatnonzero(at.allowed_by(each)).tolist())
             )
-        label = min(labels, key=lambda i: costs.of(at.shape.goal(best, i)))
-    text = (
-        at.shape.texts[label] if label < len(at.shape.names) else program.fresh_key(at.shape.index)
-    )
+        label, demand = min(labels, key=lambda i: costs.of(shape.goal(best.row, i))), -1
+    if label < shape.num_names:
+        text = shape.space.texts[label]
+    else:
+        met = len(shape.specs[best.row].demands) - best.pending.bit_count()
+        index = 0 if taken else at.progress.members + met
+        text = shape.space.fresh(label, index, taken)
     member = at.member(arena, label)
-    goal = at.shape.goal(best, label)
-    _, conjunction = costs.cheapest(goal)
+    _, conjunction = costs.cheapest(shape.goal(best.row, label, demand))
     bit = member.vector.index(conjunction)
     return text + program.colon + costs.text(conjunction), member.then(arena, 1 << bit)

@@ -8,7 +8,7 @@ place names the whole stack; equal stacks are the same place.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b"{}[]"
 
 #: (bytes that lead on, state they lead to, None at the end of the text)
 Way = tuple[bytes, int | None]
+Taken = Container[bytes]
 
 
 class Continuation:
@@ -90,8 +91,11 @@ class BasePlace:
     def follow(self, arena: Arena, byte: int) -> int:
         raise NotImplementedError
 
-    def way(self, arena: Arena) -> Way:
-        """A certified way on: bytes and the state they lead to."""
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        """A certified way on: bytes and the state they lead to.
+
+        ``taken``: keys, as spelled, that the innermost object has used and does not list.
+        """
         raise NotImplementedError
 
     def words(self) -> list[str]:
@@ -108,8 +112,8 @@ class Done(BasePlace):
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         pass
 
-    def way(self, arena: Arena) -> Way:
-        del arena
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del arena, taken
         return b"", None
 
     def words(self) -> list[str]:
@@ -127,8 +131,8 @@ class Space(BasePlace):
         del arena
         row[0x20] = self.target
 
-    def way(self, arena: Arena) -> Way:
-        del arena
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del arena, taken
         return b" ", self.target
 
     def words(self) -> list[str]:
@@ -272,7 +276,8 @@ class Value(BasePlace):
         opened = open_object if byte == OPEN_OBJECT else open_array
         return opened(arena, self.continuation, self.members)
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del taken
         if self.closing is not None and self.closing.close_bits:
             return b"]", self.closing.close(arena)
         costs = self.continuation.program.costs

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from grammar import lexemes
 from grammar.dfa import Dfa
 from grammar.errors import TooComplex, Unsatisfiable
-from grammar.lexemes import KeyLexeme, Lexeme
+from grammar.lexemes import Lexeme
 from grammar.options import JsonOptions, Limits
-from grammar.regex import Spelling, json_string_dfa
-from grammar.schema.cost import INFINITE, Costs, key_spelling
+from grammar.regex import Spelling, TextDfa, json_string_dfa
+from grammar.regex.text import of_length, union
+from grammar.schema.cost import Costs, key_spelling
 from grammar.schema.document import Document
 from grammar.schema.goal import Conjunction, Goals
+from grammar.schema.keys import KeyClasses, KeySpace, Predicate, key_classes
+from grammar.schema.members import INFINITE
+from grammar.schema.node import Node, Some
+from grammar.schema.object_shape import Shape
 from grammar.schema.shape import ObjectSpec, Shapes
-from grammar.schema.strings import Scalars
+from grammar.schema.strings import Scalars, StringSpec
 from grammar.vocabulary import Vocabulary
 
 
@@ -36,7 +39,7 @@ class Program:
         self.eager = eager
         self.document = Document(text, options, limits, shipped)
         self.goals = Goals(limits)
-        self.shapes = Shapes(self.goals, options)
+        self.shapes = Shapes(self)
         plain = self.document.draft == 4
         self.scalars = Scalars(vocabulary, options, limits, shipped, plain_integers=plain)
         self.costs = Costs(self)
@@ -52,7 +55,10 @@ class Program:
         self.comma = b", " if self.single_space else b","
         self.colon = b": " if self.single_space else b":"
         self._keys: dict[str, bytes | None] = {}
-        self.object_shapes: dict[tuple[int, ...], Any] = {}
+        self._classes: dict[tuple[Predicate, ...], KeyClasses] = {}
+        self._spaces: dict[tuple[tuple[str, ...], tuple[Predicate, ...]], KeySpace] = {}
+        self._predicates: dict[Predicate, TextDfa] = {}
+        self._shapes: dict[tuple[int, ...], Shape] = {}
         self.can_spell_keys = not dead[0x22] and not dead[0x3A]
 
     def load(self) -> Iterator[None]:
@@ -106,13 +112,6 @@ class Program:
             text = None if lone else key_spelling(name)
             self._keys[name] = text if text and self.spellable(text) else None
         return self._keys[name]
-
-    def members(self, spec: ObjectSpec, names: list[str]) -> bytes:
-        """``"key":value,...`` with the shortest values."""
-        return self.comma.join(
-            (self.key_text(name) or b"") + self.colon + self.costs.goal_text(spec.goal(name))
-            for name in names
-        )
 
     # --- scalars ----------------------------------------------------------------------------
 
@@ -174,17 +173,6 @@ class Program:
         text = lexeme.shortest(1)
         return text[:1] + lexeme.filler * low + text[1:] if low else text
 
-    def fresh_key(self, taken: Container[str]) -> bytes:
-        """The shortest key that is not in ``taken``, as written."""
-        alphabet = [chr(b) for b in range(0x61, 0x7B) if not self.vocabulary.dead_bytes[b]]
-        words = [""]
-        for word in words:
-            if word not in taken:
-                return b'"' + word.encode() + b'"'
-            words.extend(word + c for c in alphabet)
-        message = "no key can be spelled"
-        raise AssertionError(message)
-
     # --- keys -------------------------------------------------------------------------------
 
     def key_automaton(self) -> Dfa:
@@ -198,21 +186,67 @@ class Program:
         assert isinstance(found, Dfa)
         return found
 
-    def _any_key(self) -> KeyLexeme:
-        found = self.vocabulary.lexemes.get("any key")
+    def key_classes(self, predicates: tuple[Predicate, ...]) -> KeyClasses:
+        """The classes of keys that some predicates tell apart."""
+        found = self._classes.get(predicates)
         if found is None:
-            found = self.vocabulary.lexemes["any key"] = lexemes.any_key(self.key_automaton())
-        assert isinstance(found, KeyLexeme)
+            found = self._classes[predicates] = key_classes(self, predicates)
         return found
 
-    def key_lexeme(self, names: list[bytes], is_open: bool) -> KeyLexeme:
-        """The lexeme of a set of spelled names."""
-        key = ("keys", is_open, tuple(names))
-        found = self.vocabulary.lexemes.get(key)
+    def key_space(self, names: tuple[str, ...], predicates: tuple[Predicate, ...]) -> KeySpace:
+        """The labels of all keys, for objects with these listed names and predicates."""
+        found = self._spaces.get((names, predicates))
         if found is None:
-            found = lexemes.key(names, self.key_automaton() if is_open else None)
-            if is_open:
-                found.shared = self._any_key()
-            self.vocabulary.lexemes[key] = found
-        assert isinstance(found, KeyLexeme)
+            found = self._spaces[names, predicates] = KeySpace(self, names, predicates)
         return found
+
+    def shape_of(self, specs: tuple[ObjectSpec, ...]) -> Shape:
+        """The shape of some specifications, made once."""
+        key = tuple(spec.number for spec in specs)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = Shape(self, len(self._shapes), specs)
+        return shape
+
+    def space_of(self, spec: ObjectSpec) -> KeySpace:
+        """The labels of the keys of one specification."""
+        return self.key_space(tuple(spec.names), spec.predicates)
+
+    def predicate_text(self, predicate: Predicate) -> TextDfa:
+        """The keys that satisfy a predicate. Raises TooComplex."""
+        kind, what = predicate
+        if kind == "pattern":
+            assert isinstance(what, str)
+            return self.scalars.text_of_key(what)
+        text: TextDfa | None = None
+        for spec in self._name_specs(what):
+            one = self.scalars.text_dfa(spec)
+            text = one if text is None else union(text, one, self.limits)
+        return text or of_length(1, 0, self.limits)
+
+    def predicate_name(self, predicate: Predicate) -> tuple[str, ...]:
+        """The predicate by value: equal ones of different schemas share automata."""
+        kind, what = predicate
+        if kind == "pattern":
+            return (kind, str(what))
+        return (kind, *(repr(spec) for spec in self._name_specs(what)))
+
+    def _name_specs(self, node: object) -> list[StringSpec]:
+        assert isinstance(node, Node)
+        specs = (self.scalars.string_spec(c) for c in self.goals.of([node]))
+        return [spec for spec in specs if spec is not None]
+
+    def holds(self, predicate: Predicate, name: str) -> bool:
+        """Whether a key satisfies a predicate."""
+        if predicate not in self._predicates:
+            self._predicates[predicate] = self.predicate_text(predicate)
+        return self._predicates[predicate].matches(name)
+
+    def is_of_kind(self, some: Some, name: str) -> bool:
+        """Whether a key is of the kind that ``some`` asks for."""
+        return (
+            name not in some.names
+            and all(self.holds(("pattern", text), name) for text in some.matching)
+            and not any(self.holds(("pattern", text), name) for text in some.missing)
+            and (some.misnamed is None or not self.holds(("names", some.misnamed), name))
+        )

@@ -27,7 +27,7 @@ from grammar.regex import (
     spell,
     spell_dfa,
 )
-from grammar.regex.text import bounded, intersect
+from grammar.regex.text import bounded, intersect, of_length
 from grammar.schema.goal import Conjunction
 from grammar.schema.node import FRACTION, INTEGER, NUMBER, STRING
 from grammar.vocabulary import Vocabulary
@@ -130,6 +130,20 @@ class Scalars:
             self._texts[key] = found
         return found
 
+    def text_of_key(self, pattern: str) -> TextDfa:
+        """The keys that a pattern matches; unlike in values, U+0000 is a character of them."""
+        key = ("key pattern", pattern)
+        if key not in self._texts:
+            self._texts[key] = compile_text(pattern, search=True, limits=self.limits)
+        return self._texts[key]
+
+    def text_dfa(self, spec: StringSpec) -> TextDfa:
+        """The texts of one specification."""
+        if spec[0] == "enum":
+            escaped = ("".join(f"\\u{{{ord(c):x}}}" for c in value) for value in spec[1])
+            return compile_text("|".join(escaped), limits=self.limits)
+        return self._text_dfa(spec) if spec[1] else of_length(spec[2], spec[3], self.limits)
+
     def _text_dfa(self, spec: StringSpec) -> TextDfa:
         _, texts, low, high = spec
         combined = self._text(texts[0])
@@ -157,7 +171,7 @@ class Scalars:
 
     def string_dfa(self, spec: StringSpec) -> Dfa:
         """The interior of the strings of one specification (start 0 when none can be spelled)."""
-        return self._kept(self._string_key(spec), lambda: self._string_dfa(spec))
+        return self.kept(self._string_key(spec), lambda: self._string_dfa(spec))
 
     def _string_dfa(self, spec: StringSpec) -> Dfa:
         dead = self.vocabulary.dead_bytes
@@ -167,7 +181,7 @@ class Scalars:
             return spell_dfa(self._text_dfa(spec), self.spelling, dead, self.limits)
         return json_string_dfa(self.spelling, spec[2], spec[3], dead=dead, limits=self.limits)
 
-    def _kept(self, key: str, make: Callable[[], Dfa]) -> Dfa:
+    def kept(self, key: str, make: Callable[[], Dfa]) -> Dfa:
         """An automaton of this vocabulary, made once and remembered for shipping."""
         dfa = self.shipped.get(key) or self.vocabulary.lexemes.get(key)
         if dfa is None:
@@ -304,7 +318,7 @@ class Scalars:
 
     def number_dfa(self, spec: tuple[Any, ...]) -> Dfa:
         """The literals of one specification."""
-        return self._kept(
+        return self.kept(
             f"number:{self.options.numbers}:{self.plain_integers}:{spec!r}",
             lambda: self._number_dfa(spec),
         )

@@ -426,16 +426,14 @@ def test_errors_have_their_class_and_place(text, error, location):
 @pytest.mark.parametrize(
     "keyword",
     [
-        *("not", "if", "dependentSchemas", "dependentRequired", "propertyNames"),
-        *("patternProperties", "minProperties", "maxProperties", "contains", "uniqueItems"),
+        *("not", "if", "dependentSchemas", "dependentRequired", "contains", "uniqueItems"),
         *("unevaluatedProperties", "unevaluatedItems", "$dynamicRef"),
     ],
 )
 def test_what_is_not_enforced_is_refused_by_name(keyword):
     value = {
-        "minProperties": 1, "maxProperties": 3, "uniqueItems": True, "$dynamicRef": "#a",
+        "uniqueItems": True, "$dynamicRef": "#a",
         "dependentRequired": {"a": ["b"]}, "dependentSchemas": {"a": {"required": ["b"]}},
-        "patternProperties": {"^a": {"type": "null"}},
     }.get(keyword, {"type": "null"})  # fmt: skip
     schema = {"properties": {"x": {"items": [], keyword: value} | {"items": {}}}}
     with pytest.raises(grammar.UnsupportedError) as caught:
