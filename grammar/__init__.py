@@ -6,6 +6,7 @@ Pure: bytes and ints in, bit masks out; imports numpy and numba only. Code map i
 (tables); ``schema`` (JSON Schema -> states); ``witness`` (certified completions); ``matcher``.
 """
 
+from grammar.check import Check, check_steps, check_text
 from grammar.compiled import (
     Diagnostic,
     Grammar,
@@ -30,6 +31,7 @@ from grammar.vocabulary import Vocabulary
 from grammar.warmup import warmup
 
 __all__ = [
+    "Check",
     "ConstraintSyntaxError",
     "Dfa",
     "Diagnostic",
@@ -43,6 +45,8 @@ __all__ = [
     "Unsatisfiable",
     "UnsupportedError",
     "Vocabulary",
+    "check_steps",
+    "check_text",
     "compile_choice",
     "compile_json_schema",
     "compile_regex",

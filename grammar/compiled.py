@@ -13,6 +13,7 @@ from grammar.graph import Graph, choice_dfa, live_only
 from grammar.matcher import Matcher, Words
 from grammar.options import JsonOptions, Limits
 from grammar.regex import compile_regex as regex_dfa
+from grammar.respell import Canonical
 from grammar.schema.places import Root, Value
 from grammar.schema.program import Program
 from grammar.vocabulary import Vocabulary
@@ -56,6 +57,8 @@ class Grammar:
         self.diagnostics: list[Diagnostic] = []
         if isinstance(source, Program):
             self.diagnostics = [Diagnostic(*d) for d in source.document.diagnostics]
+        #: How JSON is spelled when there is a choice; None where the text is not JSON.
+        self.canonical = _canonical(source) if isinstance(source, Program) else None
         self._source = source
         self._retired_pruned = 0
         self.renew()
@@ -120,6 +123,15 @@ class Grammar:
         if found is not None and len(live) > 40:
             return ["a character of the string", '`"`']
         return [_byte_words(live)] if live else []
+
+
+def _canonical(program: Program) -> Canonical:
+    return Canonical(
+        program.comma,
+        program.colon,
+        ascii_only=program.options.ascii_only,
+        plain_integers=program.scalars.plain_integers,
+    )
 
 
 def _byte_words(live: Sequence[int]) -> str:

@@ -157,15 +157,15 @@ class Matcher:
                 break
         text = b"".join(reversed(parts))
         config = here.config if here is not None else link.config
-        typed: bytes | None = None
-        for byte in text:  # the key starts where an open key is entered last
+        start: int | None = None
+        for at, byte in enumerate(text):  # the key starts where an open key is entered last
             was_open = self._in_open_key(config)
             config = self._arena.step(config, byte)
             if not self._in_open_key(config):
-                typed = None
-            else:
-                typed = (typed or b"") + bytes([byte]) if was_open else b""
-        return typed
+                start = None
+            elif not was_open:
+                start = at + 1
+        return None if start is None else text[start:]
 
     def rollback(self, count: int) -> None:
         """Undo the last ``count`` steps (EOS included). Raises ValueError beyond the start."""
@@ -182,6 +182,12 @@ class Matcher:
         other = object.__new__(Matcher)
         other.__dict__.update(self.__dict__)
         other._scratch = np.zeros(8, dtype=np.int64)
+        return other
+
+    def at(self, link: Link) -> Matcher:
+        """A matcher of the same grammar at a position that was read elsewhere."""
+        other = self.fork()
+        other.__dict__["_link"] = link
         return other
 
     def reset(self) -> None:
