@@ -25,6 +25,7 @@ from grammar.errors import (
     Unsatisfiable,
     UnsupportedError,
 )
+from grammar.explain import KeywordReport, explain, explain_steps
 from grammar.matcher import Matcher
 from grammar.options import JsonOptions, Limits
 from grammar.vocabulary import Vocabulary
@@ -38,6 +39,7 @@ __all__ = [
     "Grammar",
     "GrammarError",
     "JsonOptions",
+    "KeywordReport",
     "Limits",
     "Matcher",
     "Shortest",
@@ -51,6 +53,8 @@ __all__ = [
     "compile_json_schema",
     "compile_regex",
     "compile_steps",
+    "explain",
+    "explain_steps",
     "fill_masks",
     "warmup",
 ]
