@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Literal, NamedTuple
 
-from grammar import kernels
 from grammar.arena import Arena, Config
 from grammar.dfa import Dfa
 from grammar.errors import ConstraintSyntaxError, TooComplex
@@ -112,18 +111,6 @@ class Grammar:
         """Most tokens an output can take; None when it is infinite or too large to say."""
         return self.bounds.longest()
 
-    def expected(self, config: Config) -> list[str]:
-        """Words for what may come next."""
-        state = config & kernels.STATE_MASK
-        place = self.arena.places.get(state)
-        if place is not None:
-            return place.words()
-        live = [byte for byte, _ in self.arena.live_bytes(config)]
-        found = self.arena.lexeme_of(state)
-        if found is not None and len(live) > 40:
-            return ["a character of the string", '`"`']
-        return [_byte_words(live)] if live else []
-
 
 def _canonical(program: Program) -> Canonical:
     return Canonical(
@@ -132,12 +119,6 @@ def _canonical(program: Program) -> Canonical:
         ascii_only=program.options.ascii_only,
         plain_integers=program.scalars.plain_integers,
     )
-
-
-def _byte_words(live: Sequence[int]) -> str:
-    if set(live) >= set(b"0123456789"):
-        return "a digit"
-    return " or ".join(f"`{chr(b)}`" if 0x20 <= b < 0x7F else f"byte 0x{b:02x}" for b in live[:12])
 
 
 # --- compiling --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from grammar import kernels
 from grammar.arena import Arena, Config
+from grammar.expected import expected
 from grammar.lexemes import KeyLexeme
 from grammar.overlay import Frames, Position, leave, step_byte, used_keys
 from grammar.witness import lexeme_filler, witness
@@ -279,9 +280,9 @@ class Matcher:
         """Bytes that complete the text from here."""
         return b"" if self._link.ended else self._private_witness()
 
-    def expected(self) -> list[str]:
-        """Words for what may come next."""
-        return self.grammar.expected(self._link.config)
+    def expected(self) -> tuple[str, ...]:
+        """Words for what may come next: few, short, and nothing that may not."""
+        return () if self._link.ended else expected(self._arena, self._link.config)
 
     # --- masks ------------------------------------------------------------------------------
 
