@@ -25,13 +25,14 @@ from grammar.errors import (
     Unsatisfiable,
     UnsupportedError,
 )
-from grammar.explain import KeywordReport, explain, explain_steps
+from grammar.explain import ENFORCED_KEYWORDS, KeywordReport, explain, explain_steps
 from grammar.matcher import Matcher
 from grammar.options import JsonOptions, Limits
 from grammar.vocabulary import Vocabulary
 from grammar.warmup import warmup
 
 __all__ = [
+    "ENFORCED_KEYWORDS",
     "Check",
     "ConstraintSyntaxError",
     "Dfa",

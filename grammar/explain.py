@@ -104,6 +104,11 @@ _NAMES = {
     *("$schema", "$id", "id", "$anchor", "$vocabulary", "$dynamicAnchor", "$recursiveAnchor"),
 }
 ENFORCED = "constrains the output"
+#: Names of keywords that compiling enforces, in the drafts that have them.
+ENFORCED_KEYWORDS = frozenset(
+    {"$ref", *Document.READERS, *(a for a, b in _READ_WITH.items() if b in Document.READERS)}
+    - _NAMES
+)
 
 
 def explain(

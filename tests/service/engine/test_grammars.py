@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
@@ -19,12 +20,15 @@ def choice(*texts: str) -> Constraint:
 
 
 class Sized:
+    min_tokens = 1
+    lexemes: ClassVar = {}
+
     def __init__(self, nbytes):
         self.nbytes = nbytes
 
 
 def test_the_least_recently_used_goes_first_when_over_the_bound():
-    cache = GrammarCache(max_bytes=100)
+    cache = GrammarCache(max_bytes=150)
     a, b, c = choice("a"), choice("b"), choice("c")
     cache.put(a, Sized(40))
     cache.put(b, Sized(40))
@@ -38,10 +42,10 @@ def test_the_least_recently_used_goes_first_when_over_the_bound():
 
 
 def test_what_grew_since_counts_as_it_is_now():
-    cache = GrammarCache(max_bytes=100)
+    cache = GrammarCache(max_bytes=200)
     growing = Sized(10)
     cache.put(choice("a"), growing)
-    growing.nbytes = 99
+    growing.nbytes = 199
     cache.put(choice("b"), Sized(10))
     assert cache.get(choice("a")) is None
 
@@ -64,8 +68,10 @@ def slow_steps(monkeypatch):
 async def test_equal_constraints_in_flight_are_compiled_once_and_then_kept(slow_steps):
     compiler = Grammars(VOCABULARY)
     first = await asyncio.gather(*(compiler.compile(choice("a", "b")) for _ in range(5)))
-    again = await compiler.compile(choice("a", "b"))
-    assert {id(each) for each in [*first, again]} == {id(again)}
+    again, cached = await compiler.compile(choice("a", "b"))
+    assert {id(each) for each, _ in first} == {id(again)}
+    assert cached
+    assert not any(each for _, each in first)
     assert slow_steps == [choice("a", "b")]
     compiler.close()
 
@@ -75,7 +81,7 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(slow_steps)
     tasks = [asyncio.create_task(compiler.compile(choice(*"abc"))) for _ in range(2)]
     await asyncio.sleep(0)
     tasks[0].cancel()
-    assert (await tasks[1]).nbytes == 1
+    assert (await tasks[1])[0].compiled.nbytes == 1
     compiler.close()
 
 
@@ -85,7 +91,7 @@ async def test_a_compile_that_takes_too_long_is_given_up_and_not_remembered(slow
     with pytest.raises(TimeoutError):
         await compiler.compile(monster)
     compiler._timeout_s = 60
-    assert (await compiler.compile(monster)).nbytes == 1
+    assert (await compiler.compile(monster))[0].compiled.nbytes == 1
     compiler.close()
 
 
@@ -102,7 +108,7 @@ async def test_an_error_reaches_everyone_who_waits():
 async def test_the_engine_compiles_with_what_the_front_built():
     front = Grammars(VOCABULARY)
     constraint = Constraint(kind="json_schema", text='{"type": "string", "pattern": "^a+b$"}')
-    lexemes = (await front.compile(constraint)).lexemes
+    lexemes = (await front.compile(constraint))[0].lexemes
     front.close()
     engine = SlicedCompiler(VOCABULARY)
     engine.start(constraint, lexemes)

@@ -11,7 +11,7 @@ from grammar import Diagnostic, UnsupportedError
 from service.engine.types import ServiceFailure
 from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import generation_pb2 as g
-from service.rpc.pb.v1 import generation_pb2_grpc, model_pb2, model_pb2_grpc
+from service.rpc.pb.v1 import generation_pb2_grpc
 from tests.service.rpc.fakes import FakeGrammar, serving
 
 REGEX = c.Constraint(regex="yes")
@@ -291,22 +291,11 @@ async def test_a_draining_server_refuses_and_lets_running_ones_end(served, stub)
     served.engine.gate.clear()
     running = asyncio.ensure_future(_text(stub, "old"))
     await until(lambda: served.front.num_requests == 1)
-    served.front.drain()
+    served.server.draining.begin()
     code, reason, _ = await refused(stub.Generate(request()))
     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "DRAINING")
     served.engine.gate.set()
     assert await running == "yes"
-
-
-async def test_get_model_describes_the_model_by_name_or_without(served):
-    stub = model_pb2_grpc.ModelServiceStub(served.channel)
-    model = (await stub.GetModel(model_pb2.GetModelRequest())).model
-    assert model == (await stub.GetModel(model_pb2.GetModelRequest(name="tiny"))).model
-    assert (model.name, model.max_context_tokens, model.vocab_size) == ("tiny", 64, 256)
-    assert model.capabilities.constraint_kinds == ["json_schema", "regex", "choice"]
-    assert model.capabilities.limits.compile_timeout_ms == 500
-    code, reason, _ = await refused(stub.GetModel(model_pb2.GetModelRequest(name="gpt")))
-    assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_MODEL")
 
 
 async def _text(stub, request_id):
