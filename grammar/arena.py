@@ -37,9 +37,6 @@ class Place(Protocol):
     def way(self, arena: Arena) -> tuple[bytes, int | None]:
         """A certified way on: bytes and the state they lead to, None at the end."""
 
-    def words(self) -> list[str]:
-        """What may come here, for people."""
-
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         """Write the transition codes of the 256 bytes (UNKNOWN where ``follow`` must answer)."""
 

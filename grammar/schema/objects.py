@@ -288,9 +288,6 @@ class Colon(BasePlace):
         bit, conjunction = program.costs.cheapest(self.member.vector)
         return program.colon + program.costs.text(conjunction), self.member.then(arena, 1 << bit)
 
-    def words(self) -> list[str]:
-        return ["`:`"]
-
 
 class Keys(BasePlace):
     """Where a key starts; ``first``: after ``{``, where the object may also end."""
@@ -316,13 +313,6 @@ class Keys(BasePlace):
         if self.first and self.at.close_bits:
             return b"}", self.at.close(arena)
         return next_member(arena, self.at)
-
-    def words(self) -> list[str]:
-        names = [self.at.shape.names[i] for i in np.flatnonzero(self.at.allowed[:-1]).tolist()]
-        found = [f"one of the keys {', '.join(names[:20])}"] if names else []
-        if self.at.allowed[-1]:
-            found.append("another key")
-        return found + (["`}`"] if self.first and self.at.close_bits else [])
 
 
 class AfterMember(BasePlace):
@@ -352,9 +342,6 @@ class AfterMember(BasePlace):
             return b"}", self.at.close(arena)
         text, state = next_member(arena, self.at)
         return self.at.program.comma + text, state
-
-    def words(self) -> list[str]:
-        return (["`,`"] if self.at.allowed.any() else []) + (["`}`"] if self.at.close_bits else [])
 
 
 def next_member(arena: Arena, at: ObjectAt) -> Way:

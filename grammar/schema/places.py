@@ -94,10 +94,6 @@ class BasePlace:
         """A certified way on: bytes and the state they lead to."""
         raise NotImplementedError
 
-    def words(self) -> list[str]:
-        """What may come here, for people."""
-        return []
-
 
 class Done(BasePlace):
     """After the text."""
@@ -111,9 +107,6 @@ class Done(BasePlace):
     def way(self, arena: Arena) -> Way:
         del arena
         return b"", None
-
-    def words(self) -> list[str]:
-        return ["the end of the text"]
 
 
 class Space(BasePlace):
@@ -130,9 +123,6 @@ class Space(BasePlace):
     def way(self, arena: Arena) -> Way:
         del arena
         return b" ", self.target
-
-    def words(self) -> list[str]:
-        return ["a space"]
 
 
 def spaced(arena: Arena, program: Program, target: int) -> int:
@@ -278,21 +268,3 @@ class Value(BasePlace):
         costs = self.continuation.program.costs
         bit, member = costs.cheapest(self.continuation.vector)
         return costs.text(member), self.continuation.then(arena, 1 << bit)
-
-    def words(self) -> list[str]:
-        types = 0
-        for _, member in self.members:
-            types |= member.types
-        names = (
-            "null",
-            "true or false",
-            "an object",
-            "an array",
-            "a string",
-            "an integer",
-            "a number",
-        )
-        found = [name for i, name in enumerate(names) if types >> i & 1]
-        if "a number" in found and "an integer" in found:
-            found.remove("an integer")
-        return found + (["`]`"] if self.closing and self.closing.close_bits else [])
