@@ -9,6 +9,7 @@ from grammar.arena import Arena, Config
 from grammar.dfa import Dfa
 from grammar.errors import ConstraintSyntaxError, TooComplex
 from grammar.graph import Graph, choice_dfa, live_only
+from grammar.longest import longest_of_dfa, longest_of_schema
 from grammar.matcher import Matcher, Words
 from grammar.options import JsonOptions, Limits
 from grammar.regex import compile_regex as regex_dfa
@@ -64,15 +65,7 @@ class Grammar:
 
     def renew(self) -> None:
         """Start a fresh arena."""
-        source = self._source
-        if isinstance(source, Dfa):
-            self.arena = Arena()
-            self.root: Config = Graph(self.arena, source).root
-        else:
-            options = source.options
-            self.arena = Arena(options.max_whitespace_run if source.flexible else 0)
-            root = Root(source, self.arena.number("root"), source.root, 0, merged=True)
-            self.root = self.arena.place("value", lambda: Value(root, space=False))
+        self.arena, self.root = _fresh(self._source)
         self.bounds = Bounds(self.arena, self.vocabulary, self.root)
 
     @property
@@ -108,8 +101,20 @@ class Grammar:
 
     @property
     def max_tokens(self) -> int | None:
-        """Most tokens an output can take; None when it is infinite or too large to say."""
-        return self.bounds.longest()
+        """Most tokens an output can take, an upper bound; None when infinite or hard to say."""
+        if isinstance(self._source, Dfa):
+            return longest_of_dfa(self._source)
+        return longest_of_schema(*_fresh(self._source))
+
+
+def _fresh(source: Program | Dfa) -> tuple[Arena, Config]:
+    """An arena, and where a text starts in it."""
+    if isinstance(source, Dfa):
+        arena = Arena()
+        return arena, Graph(arena, source).root
+    arena = Arena(source.options.max_whitespace_run if source.flexible else 0)
+    root = Root(source, arena.number("root"), source.root, 0, merged=True)
+    return arena, arena.place("value", lambda: Value(root, space=False))
 
 
 def _canonical(program: Program) -> Canonical:

@@ -165,14 +165,8 @@ class Bounds:
     @functools.cached_property
     def exact(self) -> dict[Config, int] | None:
         """Exact distances of every config, when there are few."""
-        self._edges = self._explore(self._root)
-        return None if self._edges is None else _distances(self.arena, self._edges)
-
-    def longest(self) -> int | None:
-        """Most tokens from the root; None when infinite or not explored."""
-        if self.exact is None or self._edges is None:
-            return None
-        return _longest_path(self._edges, self._root)
+        edges = self._explore(self._root)
+        return None if edges is None else _distances(self.arena, edges)
 
     def in_bytes(self, config: Config) -> int:
         """Length of the witness: an upper bound on ``in_tokens``."""
@@ -247,32 +241,6 @@ class Bounds:
             edges[config] = after
             queue.extend(after)
         return edges
-
-
-def _longest_path(edges: dict[Config, list[Config]], root: Config) -> int | None:
-    """Longest path of an acyclic graph (iterative depth-first search); None with a cycle."""
-    length: dict[Config, int] = {}
-    active: set[Config] = set()
-    stack = [root]
-    while stack:
-        config = stack[-1]
-        if config in length:
-            stack.pop()
-            continue
-        if config not in active:
-            active.add(config)
-            todo = [c for c in edges[config] if c not in length]
-            if any(c in active for c in todo):
-                return None
-            if todo:
-                stack.extend(todo)
-                continue
-        if any(c not in length for c in edges[config]):
-            return None
-        length[config] = max((1 + length[c] for c in edges[config]), default=0)
-        active.discard(config)
-        stack.pop()
-    return length[root]
 
 
 def _distances(arena: Arena, edges: dict[Config, list[Config]]) -> dict[Config, int]:
