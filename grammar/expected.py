@@ -88,11 +88,11 @@ def _kind(arena: Arena, lexeme: Lexeme, rp: int) -> str:
     if lexeme.is_closed:
         return "a string"
     owner = arena.owners[rp]
-    assert isinstance(owner, LexemeReturn), "a number that returns to no value"
     types = 0
-    for member in owner.continuation.vector:
-        types |= member.types
-    return "a number" if types & FRACTION else "an integer"
+    if isinstance(owner, LexemeReturn):
+        for member in owner.continuation.vector:
+            types |= member.types
+    return "an integer" if types and not types & FRACTION else "a number"
 
 
 def _keys(
@@ -131,19 +131,23 @@ def _of_lexeme(arena: Arena, config: Config) -> list[str]:
     lexeme, base = found
     if isinstance(lexeme, KeyLexeme):
         return _of_key(arena, config, lexeme, base)
-    live = list(arena.live_bytes(config))
-    few = _few(arena, live)
-    if few:
-        return [_one_of(few)]
-    if lexeme.is_closed:
-        return _of_string([byte for byte, _ in live])
-    inside: list[int] = []
-    behind: list[int] = []
-    for byte, after in live:
+    inside: list[tuple[int, Config]] = []
+    behind: list[int] = []  # what may follow a number
+    for byte, after in arena.live_bytes(config):
         is_over = arena.flags[after & kernels.STATE_MASK] & kernels.STRUCTURAL
-        (behind if is_over else inside).append(byte)
+        if is_over and not lexeme.is_closed:
+            behind.append(byte)
+        else:
+            inside.append((byte, after))
+    few = _few(arena, inside)
+    if few:
+        words = [_one_of(few)]
+    elif lexeme.is_closed:
+        words = _of_string([byte for byte, _ in inside])
+    else:
+        words = _class([byte for byte, _ in inside])
     spaces = [b for b in behind if b in _NAMED]
-    words = _class(inside) + [_byte(b) for b in behind if b not in spaces]
+    words += [_byte(b) for b in behind if b not in spaces]
     return words + (["whitespace"] if spaces else [])
 
 
@@ -185,7 +189,7 @@ def _of_text(arena: Arena, config: Config) -> list[str]:
 def _few(arena: Arena, starts: Sequence[tuple[int, Config]]) -> list[bytes] | None:
     """Every text through one of ``starts`` to the end of the lexeme, or of the whole text where
     the grammar is one automaton; None when there are more than ``MAX_TEXTS``."""
-    if len(starts) > MAX_TEXTS:
+    if len(starts) > MAX_TEXTS or any(0x80 <= byte < 0xC0 for byte, _ in starts):
         return None
     found: list[bytes] = []
     stack = [(bytes([byte]), after) for byte, after in reversed(starts)]
