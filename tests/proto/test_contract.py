@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATION = (ROOT / "proto/syntaxd/v1/generation.proto").read_text()
 
 
-def test_committed_stubs_are_those_of_the_protos(tmp_path):
+@pytest.mark.parametrize("folder", stubs.OUTS, ids=["service", "client"])
+def test_committed_stubs_are_those_of_the_protos(tmp_path, folder):
     stubs.generate(tmp_path / "v1")
-    committed = {path.name: path.read_text() for path in stubs.OUT.glob("*.py*")}
+    committed = {path.name: path.read_text() for path in folder.glob("*.py*")}
     assert {path.name: path.read_text() for path in (tmp_path / "v1").iterdir()} == committed
 
 
