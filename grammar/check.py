@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Verdict = Literal["complete", "incomplete", "rejected"]
 SLICE = 32 << 10  # bytes read between two yields: well under a millisecond where tables exist
 MISS_COST = SLICE // 64  # filling a missing entry of the tables takes Python as long as so many
+MAX_KEYS = 64  # keys tried for a shorter completion
 
 
 class Check(NamedTuple):
@@ -66,7 +67,7 @@ def check_steps(grammar: Grammar, text: bytes) -> Generator[None, None, Check]:
     if reader.offset == len(text):
         if matcher.is_complete:
             return Check("complete", len(text), matcher.expected(), None, False)
-        return Check("incomplete", len(text), matcher.expected(), matcher.witness(), False)
+        return Check("incomplete", len(text), matcher.expected(), _completion(matcher), False)
     offset, expected = reader.offset, matcher.expected()
     same = False
     if grammar.canonical is not None:
@@ -76,6 +77,16 @@ def check_steps(grammar: Grammar, text: bytes) -> Generator[None, None, Check]:
             yield from again.read(respelled)
             same = again.offset == len(respelled) and again.matcher().is_complete
     return Check("rejected", offset, expected, None, same)
+
+
+def _completion(matcher: Matcher) -> bytes:
+    """A shortest completion known: also of the keys that go on from here, not only the nearest."""
+    best = matcher.witness()
+    for rest in matcher.key_endings()[:MAX_KEYS]:
+        after = matcher.fork()
+        if len(rest) < len(best) and after.advance_bytes(rest) == len(rest):
+            best = min(best, rest + after.witness(), key=len)
+    return best
 
 
 class _Reader:

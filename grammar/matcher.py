@@ -18,7 +18,7 @@ from grammar.arena import Arena, Config
 from grammar.expected import expected
 from grammar.lexemes import KeyLexeme
 from grammar.overlay import Frames, Position, leave, step_byte, used_keys
-from grammar.witness import lexeme_filler, witness
+from grammar.witness import key_endings, lexeme_filler, witness
 
 if TYPE_CHECKING:
     from grammar.compiled import Grammar
@@ -279,6 +279,14 @@ class Matcher:
     def witness(self) -> bytes:
         """Bytes that complete the text from here."""
         return b"" if self._link.ended else self._private_witness()
+
+    def key_endings(self) -> list[bytes]:
+        """Inside a key: what ends it as one of the keys that are listed or are free to choose."""
+        found = self._arena.lexeme_of(self._link.config & kernels.STATE_MASK)
+        if found is None or not isinstance(found[0], KeyLexeme):
+            return []
+        lexeme, base = found[0], found[1]
+        return key_endings(self._link.config, lexeme, base)
 
     def expected(self) -> tuple[str, ...]:
         """Words for what may come next: few, short, and nothing that may not."""

@@ -102,7 +102,7 @@ def _other_byte(arena: Arena, config: Config, lexeme: Lexeme, base: int) -> int:
 
 def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> tuple[bytes, int]:
     """Bytes that end a key, and the structural state then."""
-    for text in _key_endings(config, lexeme, base):
+    for text in key_endings(config, lexeme, base):
         here = config
         for byte in text:
             here = arena.step(here, byte)
@@ -114,7 +114,7 @@ def _finish_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> t
     raise AssertionError(message)
 
 
-def _key_endings(config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
+def key_endings(config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
     """Candidates, best first: the quote, the listed names below, a few more characters."""
     state = (config & kernels.STATE_MASK) - base
     names: list[bytes] = []
