@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip install --quiet -c constraints.txt
 STUBS := service/rpc/pb clients/python/src/syntaxd_client/pb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate
+.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate check-generations
 
 help:                      ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -66,5 +66,8 @@ cov: model                 ## coverage, kernels run as Python
 bench-mask: bench-setup    ## masks against llguidance on MaskBench's schemas
 	$(RUN)/python -m benchmarks.bench_maskbench --data ../shared/data/maskbench.jsonl.xz --sample 600 --engines syntaxd,llguidance
 
-bench-generate: model      ## 200 answers of the real model, each judged
+bench-generate: bench-setup model ## valid answers a second, against transformers.generate with xgrammar
+	$(RUN)/python -m benchmarks.bench_generate
+
+check-generations: model   ## 200 answers of the real model, each judged
 	$(RUN)/python -m benchmarks.check_generations --data ../shared/data/maskbench.jsonl.xz
