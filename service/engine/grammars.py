@@ -13,7 +13,6 @@ import dataclasses
 import time
 from collections import OrderedDict, deque
 from collections.abc import Generator, Mapping
-from typing import NamedTuple
 
 import grammar
 from service.engine.known import (
@@ -21,6 +20,7 @@ from service.engine.known import (
     MAX_KEPT,
     Known,
     KnownConstraints,
+    Summary,
     id_of,
     parsed_bytes,
 )
@@ -28,18 +28,11 @@ from service.engine.turns import Turns, run_slice
 from service.engine.types import Constraint, JsonFormat
 
 RECOGNISER_BYTES = 64 << 20  # the tables of one grammar that judges texts; all keep four times
+MAX_KEYWORDS = 1_000  # reported of one schema: beyond it nobody reads them
 ANY_WHITESPACE = 1 << 20  # characters in one gap: those who write texts for us have no cap
 _ENGINE_SLICE = 0.001  # seconds between two steps: decision 2
 
 Steps = Generator[None, None, grammar.Grammar]
-
-
-class Summary(NamedTuple):
-    """What there is to say of a compiled constraint beyond what compiling it shows."""
-
-    example: bytes  # a shortest output known
-    max_tokens: int | None  # None: no bound, or none known
-    keywords: tuple[grammar.KeywordReport, ...]  # of a JSON Schema, in its order
 
 
 def compile_steps(
@@ -165,7 +158,9 @@ class Grammars:
 
     async def summary(self, known: Known) -> Summary:
         """What there is to say of it. Raises TimeoutError."""
-        return await self._turns.run(_summary_steps(known), self._timeout_s)
+        if known.summary is None:
+            known.summary = await self._turns.run(_summary_steps(known), self._timeout_s)
+        return known.summary
 
     async def refused(self, constraint: Constraint) -> tuple[grammar.KeywordReport, ...]:
         """The keywords of a JSON Schema that are refused. Raises GrammarError, TimeoutError."""
@@ -230,7 +225,7 @@ def _summary_steps(known: Known) -> Generator[None, None, Summary]:
     longest = known.compiled.max_tokens
     yield
     reports = yield from _explain_steps(known.constraint, known.compiled.limits)
-    return Summary(example, longest, reports)
+    return Summary(example, longest, reports[:MAX_KEYWORDS], len(reports))
 
 
 def _explain_steps(

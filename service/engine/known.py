@@ -12,7 +12,8 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -67,6 +68,22 @@ class PinsFullError(Exception):
         self.limit = limit
 
 
+class Summary(NamedTuple):
+    """What there is to say of a compiled constraint beyond what compiling it shows."""
+
+    example: bytes  # a shortest output known
+    max_tokens: int | None  # None: no bound, or none known
+    keywords: tuple[grammar.KeywordReport, ...]  # of a JSON Schema, in its order: the first ones
+    num_keywords: int
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, about."""
+        return len(self.example) + sum(
+            100 + len(each.location) + len(each.reason) for each in self.keywords
+        )
+
+
 @dataclass(eq=False, slots=True)
 class Known:
     """A compiled constraint. ``compiled`` belongs to the thread that compiles."""
@@ -76,7 +93,8 @@ class Known:
     compiled: grammar.Grammar
     min_tokens: int  # tokens that suffice for the shortest whole answer
     compile_us: int
-    pinned: bool = field(default=False)
+    pinned: bool = False
+    summary: Summary | None = None  # once somebody asked
 
     @property
     def lexemes(self) -> Mapping[str, grammar.Dfa]:
@@ -92,7 +110,8 @@ class Known:
     def nbytes(self) -> int:
         """Memory, about: tables as they are now, automata, and what the text was parsed to."""
         automata = sum(dfa.table.nbytes + dfa.accept.nbytes for dfa in self.lexemes.values())
-        return self.compiled.nbytes + automata + parsed_bytes(self.constraint)
+        said = self.summary.nbytes if self.summary else 0
+        return self.compiled.nbytes + automata + parsed_bytes(self.constraint) + said
 
 
 class KnownConstraints:

@@ -86,6 +86,7 @@ async def serve(config: Config, folder: Path) -> int:
             model=model,
             engine=engine,
             tokenizer=tokenizer,
+            tokens=tokens,
             constraints=constraints,
             capacity=capacity,
         )

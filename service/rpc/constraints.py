@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from grammar import Check, Grammar, GrammarError, KeywordReport, UnsupportedError
-from service.engine.grammars import Summary
-from service.engine.known import Known, KnownConstraints, PinsFullError
+from service.engine.known import Known, KnownConstraints, PinsFullError, Summary
 from service.engine.types import Constraint
 from service.errors import Code, NotFound, ServiceError
 from service.rpc import refusals

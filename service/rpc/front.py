@@ -11,7 +11,6 @@ thread (the tokenizer drops the GIL), and compiling gives the loop a turn about 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,6 +23,7 @@ from service.rpc import refusals
 from service.rpc.constraints import Constraints
 from service.rpc.describe import with_description
 from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenIds
+from service.rpc.tokens import Tokens
 
 
 class Engine(Protocol):
@@ -82,12 +82,14 @@ class Front:
         model: ModelInfo,
         engine: Engine,
         tokenizer: Tokenizer,
+        tokens: Tokens,
         constraints: Constraints,
         capacity: int,
     ) -> None:
         """``capacity`` is the number of requests running and waiting together."""
         self.model = model
         self.tokenizer = tokenizer
+        self._tokens = tokens
         self._engine = engine
         self._constraints = constraints
         self._capacity = capacity
@@ -173,15 +175,19 @@ class Front:
                     messages = with_description(messages, told)
                 return await self._chat_ids(messages)
             case text:
-                prompt_ids = await asyncio.to_thread(self.tokenizer.encode, text)
+                prompt_ids = await self._tokens.call(
+                    len(text), lambda: self.tokenizer.encode(text)
+                )
                 if not prompt_ids:
                     raise InvalidRequest("prompt", "has no token")
                 return tuple(prompt_ids)
 
     async def _chat_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         turns = [{"role": each.role, "content": each.content} for each in messages]
+        length = sum(len(each.content) for each in messages)
         try:
-            return tuple(await asyncio.to_thread(self.tokenizer.apply_chat, turns))
+            ids = await self._tokens.call(length, lambda: self.tokenizer.apply_chat(turns))
+            return tuple(ids)
         except ValueError as error:
             raise InvalidRequest(
                 "chat.messages", f"the model's chat template refuses them: {error}"

@@ -1,11 +1,11 @@
-"""Text to tokens and back for callers, in a thread that steps back behind the engine."""
+"""Text to tokens and back for callers; long texts in a thread that steps back for the engine."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from service.engine.turns import step_back
 from service.errors import InvalidRequest
@@ -14,6 +14,9 @@ from service.rpc.places import Places
 MAX_TEXT_BYTES = 1 << 20  # half a second of the tokenizer's time, which others wait for
 MAX_TOKENS = 1 << 20  # each takes a byte of text at the least
 MAX_WAITING = 64  # a few MB of text each at the most
+SHORT = 16 << 10  # characters: some ms, for which nobody has to queue
+
+_Result = TypeVar("_Result")
 
 
 class Tokenizer(Protocol):
@@ -55,10 +58,15 @@ class Tokens:
         """The text's tokens."""
         _check_size("text", len(text.encode()))
         with self._places:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(
-                self._worker, self._tokenizer.encode, text, add_special_tokens
+            return await self.call(
+                len(text), lambda: self._tokenizer.encode(text, add_special_tokens)
             )
+
+    async def call(self, length: int, work: Callable[[], _Result]) -> _Result:
+        """Does some work on a text of this length beside the event loop."""
+        if length <= SHORT:
+            return await asyncio.to_thread(work)
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
     def spellings(self, token_ids: Sequence[int]) -> list[bytes]:
         """The bytes of each token, a special one's being its name."""
@@ -72,9 +80,8 @@ class Tokens:
         if len(token_ids) > MAX_TOKENS:
             raise InvalidRequest("token_ids", f"{len(token_ids)} tokens; at most {MAX_TOKENS}")
         with self._places:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(
-                self._worker, self._decode, token_ids, skip_special_tokens
+            return await self.call(
+                len(token_ids), lambda: self._decode(token_ids, skip_special_tokens)
             )
 
     def close(self) -> None:

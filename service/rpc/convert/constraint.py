@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from grammar import Check, Diagnostic, KeywordReport
+from grammar.check import Verdict
+from grammar.explain import Treatment
 from service.rpc.constraints import Description
 from service.rpc.convert.answer import diagnostics
 from service.rpc.pb.v1 import constraint_pb2
 
-MAX_REPORTED = 1_000  # remarks, and keywords, in one answer: beyond it nobody reads them
+MAX_REPORTED = 1_000  # remarks in one answer: beyond it nobody reads them
 MAX_REPORTED_BYTES = 1 << 20  # and a message has its limit
 
 _Report = TypeVar("_Report", Diagnostic, KeywordReport)
-_TREATMENTS = {
+TREATMENTS: dict[Treatment, constraint_pb2.KeywordTreatment] = {
     "enforced": constraint_pb2.KEYWORD_TREATMENT_ENFORCED,
     "annotation": constraint_pb2.KEYWORD_TREATMENT_ANNOTATION,
 }
-_VERDICTS = {
+VERDICTS: dict[Verdict, constraint_pb2.Verdict] = {
     "complete": constraint_pb2.VERDICT_COMPLETE,
     "incomplete": constraint_pb2.VERDICT_INCOMPLETE,
     "rejected": constraint_pb2.VERDICT_REJECTED,
@@ -42,14 +44,14 @@ def compiled(description: Description) -> constraint_pb2.CompiledConstraint:
         cached=description.cached,
         pinned=known.pinned,
         keywords=[_keyword(each) for each in keywords],
-        keywords_left_out=len(summary.keywords) - len(keywords),
+        keywords_left_out=summary.num_keywords - len(keywords),
     )
 
 
 def check(found: Check) -> constraint_pb2.CheckTextResponse:
     """A judgement."""
     return constraint_pb2.CheckTextResponse(
-        verdict=_VERDICTS[found.verdict],
+        verdict=VERDICTS[found.verdict],
         byte_offset=found.offset,
         expected=found.expected,
         shortest_completion=None if found.completion is None else found.completion.decode(),
@@ -61,7 +63,7 @@ def _keyword(report: KeywordReport) -> constraint_pb2.KeywordReport:
     return constraint_pb2.KeywordReport(
         location=report.location,
         keyword=report.keyword,
-        treatment=_TREATMENTS[report.treatment],
+        treatment=TREATMENTS[report.treatment],
         reason=report.reason,
     )
 

@@ -10,7 +10,7 @@ import pytest
 import grammar
 from service.engine import grammars
 from service.engine.grammars import GrammarCache, Grammars, SlicedCompiler
-from service.engine.types import Constraint
+from service.engine.types import Constraint, JsonFormat
 
 VOCABULARY = grammar.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=(256,))
 
@@ -118,3 +118,91 @@ async def test_the_engine_compiles_with_what_the_front_built():
     assert isinstance(outcome[1], grammar.Grammar)
     assert engine.get(constraint) is outcome[1]
     assert not engine.is_busy
+
+
+SCHEMA = """{
+  "type": "object",
+  "title": "a person",
+  "properties": {"name": {"type": "string", "format": "x"}, "age": {"type": "integer"}},
+  "required": ["age"]
+}"""
+
+
+@pytest.fixture
+def compiler():
+    made = Grammars(VOCABULARY)
+    yield made
+    made.close()
+
+
+async def test_the_summary_has_a_shortest_text_and_what_becomes_of_each_keyword(compiler):
+    known, _ = await compiler.compile(Constraint(kind="json_schema", text=SCHEMA))
+    summary = await compiler.summary(known)
+    assert summary.example == b'{"age":0}'
+    assert known.min_tokens == len(summary.example)
+    assert summary.max_tokens is None
+    treatments = {each.location: each.treatment for each in summary.keywords}
+    assert treatments["/title"] == "annotation"
+    assert treatments["/properties/name/format"] == "annotation"
+    assert treatments["/properties/age/type"] == "enforced"
+    assert summary.num_keywords == len(summary.keywords) == 7
+    assert await compiler.summary(known) is summary
+
+
+async def test_a_finite_language_has_a_longest_output(compiler):
+    known, _ = await compiler.compile(choice("a", "abc"))
+    assert (await compiler.summary(known)).max_tokens == 3
+    assert (await compiler.summary(known)).keywords == ()
+
+
+async def test_every_refused_keyword_is_found(compiler):
+    text = '{"not": {}, "properties": {"a": {"not": {}}, "b": {"type": "null"}}}'
+    reports = await compiler.refused(Constraint(kind="json_schema", text=text))
+    assert [each.location for each in reports] == ["/not", "/properties/a/not"]
+
+
+JUDGED = [
+    ('{"age":3}', "complete"),
+    ('{ "name" : "x",\r\n' + " " * 300 + '"age" : 3.0 }', "complete"),  # any space, any order
+    ('{"age":3,"more":[1,2]}', "complete"),  # additional properties
+    ('{"ag', "incomplete"),
+    ('{"age":"3"}', "rejected"),
+    ('{"name":"x"}', "rejected"),
+]
+
+
+@pytest.mark.parametrize(("text", "verdict"), JUDGED)
+async def test_a_text_is_judged_however_it_is_spelled(compiler, text, verdict):
+    recogniser = await compiler.recogniser(Constraint(kind="json_schema", text=SCHEMA))
+    assert (await compiler.check(recogniser, text.encode())).verdict == verdict
+
+
+async def test_undeclared_keys_are_refused_where_the_constraint_says_so(compiler):
+    form = JsonFormat(additional_properties_default="forbid")
+    constraint = Constraint(kind="json_schema", text=SCHEMA, json_format=form)
+    recogniser = await compiler.recogniser(constraint)
+    found = await compiler.check(recogniser, b'{"age":3,"more":1}')
+    assert (found.verdict, found.offset) == ("rejected", 10)
+
+
+async def test_a_recogniser_is_compiled_once_for_many_texts(compiler):
+    first = await compiler.recogniser(choice("a", "b"))
+    assert await compiler.recogniser(choice("a", "b")) is first
+
+
+async def test_a_text_that_takes_too_long_is_given_up():
+    compiler = Grammars(VOCABULARY)
+    recogniser = await compiler.recogniser(Constraint(kind="json_schema", text="{}"))
+    compiler._timeout_s = -1
+    with pytest.raises(TimeoutError):
+        await compiler.check(recogniser, b"[" * 2_000_000)
+    compiler.close()
+
+
+async def test_texts_are_checked_side_by_side_with_one_recogniser(compiler):
+    recogniser = await compiler.recogniser(Constraint(kind="json_schema", text=SCHEMA))
+    texts = [f'{{"age":{n},"k{n}":' + "[" * 60 * n + "]" * 60 * n + "}" for n in range(1, 9)]
+    texts += ["[" * 10_000, '{"age":x']
+    found = await asyncio.gather(*(compiler.check(recogniser, t.encode()) for t in texts))
+    assert [each.verdict for each in found] == ["complete"] * 8 + ["rejected"] * 2
+    assert [each.offset for each in found[-2:]] == [0, 7]

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
+import numpy as np
 
 from grammar import Check, Limits
 from grammar.errors import ConstraintSyntaxError, GrammarError
-from service.engine.grammars import Summary
-from service.engine.known import Known, KnownConstraints, id_of
+from service.engine.known import Known, KnownConstraints, Summary, id_of
 from service.engine.types import (
     Chunk,
     Finish,
@@ -35,8 +35,8 @@ from service.rpc.tokens import Tokens
 
 MODEL = ModelInfo(
     name="tiny",
-    max_context_tokens=64,
-    max_request_tokens=64,
+    max_context_tokens=256,
+    max_request_tokens=256,
     vocab_size=256,
     logit_size=256,
     dtype="float32",
@@ -108,9 +108,15 @@ class FakeTokenizer:
         return {0: "<end>", 1: "<begin>"}.get(token_id, "")
 
 
+class FakeAutomaton(str):
+    """Equal to its name; of 8 bytes."""
+
+    table = accept = np.zeros(1, np.int32)
+
+
 @dataclass
 class FakeGrammar:
-    lexemes: dict = field(default_factory=lambda: {"a": "automaton"})
+    lexemes: dict = field(default_factory=lambda: {"a": FakeAutomaton("automaton")})
     diagnostics: tuple = ()
     nbytes: int = 100
 
@@ -125,6 +131,8 @@ class FakeCompiler:
         self.error: GrammarError | TimeoutError | None = None
         self.check_error: GrammarError | TimeoutError | None = None
         self.reports = ()
+        self.num_keywords = 0
+        self.longest = 9
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -139,7 +147,8 @@ class FakeCompiler:
         return known, False
 
     async def summary(self, known):
-        return Summary(known.constraint.text.encode(), 9, self.reports)
+        num_keywords = self.num_keywords or len(self.reports)
+        return Summary(known.constraint.text.encode(), self.longest, self.reports, num_keywords)
 
     async def refused(self, constraint):
         return self.reports
@@ -179,6 +188,7 @@ async def serving(capacity: int = 2, max_message_bytes: int = 4096) -> AsyncIter
         model=MODEL,
         engine=engine,
         tokenizer=tokenizer,
+        tokens=tokens,
         constraints=constraints,
         capacity=capacity,
     )

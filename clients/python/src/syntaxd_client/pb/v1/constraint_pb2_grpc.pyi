@@ -81,10 +81,17 @@ class ConstraintServiceStub:
     that and formats matter here.
     JSON nested deeper than 512 is never generated, and REJECTED here.
 
-    A text that does not match is not an error: the answer says so. The errors
-    are those of CompileConstraint without QUOTA, and
+    A text that does not match is not an error: the answer says so.
 
+      INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+        INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+        CONSTRAINT_UNSATISFIABLE
+      NOT_FOUND: as for CompileConstraint.
+        UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
       RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+        CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+          limit that QuotaFailure names.
         CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
           limit. Check a shorter text, or simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -158,10 +165,17 @@ class ConstraintServiceAsyncStub(ConstraintServiceStub):
     that and formats matter here.
     JSON nested deeper than 512 is never generated, and REJECTED here.
 
-    A text that does not match is not an error: the answer says so. The errors
-    are those of CompileConstraint without QUOTA, and
+    A text that does not match is not an error: the answer says so.
 
+      INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+        INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+        CONSTRAINT_UNSATISFIABLE
+      NOT_FOUND: as for CompileConstraint.
+        UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
       RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+        CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+          limit that QuotaFailure names.
         CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
           limit. Check a shorter text, or simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -244,10 +258,17 @@ class ConstraintServiceServicer(metaclass=_abc_1.ABCMeta):
         that and formats matter here.
         JSON nested deeper than 512 is never generated, and REJECTED here.
 
-        A text that does not match is not an error: the answer says so. The errors
-        are those of CompileConstraint without QUOTA, and
+        A text that does not match is not an error: the answer says so.
 
+          INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+            INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+            CONSTRAINT_UNSATISFIABLE
+          NOT_FOUND: as for CompileConstraint.
+            UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
           RESOURCE_EXHAUSTED
+            QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+            CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+              limit that QuotaFailure names.
             CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
               limit. Check a shorter text, or simplify the constraint.
             Without details: the request message is over the size limit (4 MiB).
