@@ -240,7 +240,7 @@ class _Watched(Document):
             if name not in notes or other not in notes or not self._is_companion(name, schema):
                 continue
             if notes[name].treatment == "annotation":
-                notes[name] = _Note(notes[other].treatment, f"read with `{other}`")
+                notes[name] = _beside(notes[other], f"read with `{other}`")
 
     def _is_companion(self, name: str, schema: dict[str, Any]) -> bool:
         known = KEYWORDS[name]
@@ -320,10 +320,17 @@ class _Watched(Document):
         return [(below, sub) for below, sub in members if isinstance(sub, dict)]
 
 
+def _beside(note: _Note, reason: str) -> _Note:
+    """The note of a keyword that belongs to another one, which alone is refused."""
+    if note.treatment == "refused":
+        return _Note("annotation", f"{reason}, which is refused")
+    return _Note(note.treatment, reason)
+
+
 def _inside(name: str, note: _Note, unused: _Note) -> _Note:
     """What holds inside a keyword for a schema that was not read."""
     if name in _SHELVES and note.treatment == "annotation":
         return unused
     if note.treatment == "refused":
-        return _Note("refused", f"inside `{name}`, which is refused")
+        return _Note("annotation", f"inside `{name}`, which is refused")
     return _Note("annotation", f"inside `{name}`, which constrains nothing here")

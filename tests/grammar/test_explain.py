@@ -26,7 +26,7 @@ SAMPLE = 150
 def treatments(schema: Any, **options: Any) -> dict[str, str]:
     """Location -> treatment."""
     reports = grammar.explain(json.dumps(schema), grammar.JsonOptions(**options))
-    found = {report.location: report.treatment for report in reports}
+    found: dict[str, str] = {report.location: report.treatment for report in reports}
     assert len(found) == len(reports), "one report for each occurrence"
     return found
 
