@@ -135,7 +135,11 @@ class _Types:
 
         def read(value: Any) -> Any:
             _check(value, list, "an array")
-            return make([_at(place, items.read, each) for place, each in enumerate(value)])
+            read_items = [_at(place, items.read, each) for place, each in enumerate(value)]
+            try:
+                return make(read_items)
+            except TypeError as error:  # a set of what has no hash
+                raise MismatchError(str(error)) from error
 
         return Mapped(schema, read)
 

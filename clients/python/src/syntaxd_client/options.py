@@ -22,7 +22,8 @@ class Message(TypedDict):
     content: str
 
 
-Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
+# One sequence, not two: mypy would not know which of them a list of dicts is meant to be.
+Prompt: TypeAlias = str | Sequence[Message | int]
 """A user's message, a conversation, or tokens of the model's own vocabulary."""
 
 

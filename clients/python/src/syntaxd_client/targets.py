@@ -46,7 +46,11 @@ def target_of(target: type[T] | JsonSchema) -> Target[Any]:
     if isinstance(target, Mapping | bool):
         return Target(_dump(target), json.loads)
     if hasattr(target, "__pydantic_validator__"):  # a model, or one of its dataclasses
-        return _pydantic(target)
+        # Pydantic is optional: whoever has a model has it.
+        from syntaxd_client.pydantic_types import schema_and_reader
+
+        described, validate = schema_and_reader(target)
+        return Target(_dump(described), validate)
     schema, read = map_type(target)
     return Target(_dump(schema), lambda text: read(json.loads(text, parse_float=Decimal)))
 
@@ -54,18 +58,6 @@ def target_of(target: type[T] | JsonSchema) -> Target[Any]:
 def schema_text(target: type[Any] | JsonSchema) -> str:
     """The JSON Schema of anything that ``extract`` takes. Raises UnmappableTypeError."""
     return target_of(target).schema
-
-
-def _pydantic(target: type[T]) -> Target[T]:
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticUserError
-
-    adapter = TypeAdapter(target)
-    try:
-        schema = adapter.json_schema()
-    except PydanticUserError as error:
-        raise UnmappableTypeError(f"{target.__name__}: {error}") from error
-    return Target(_dump(schema), adapter.validate_json)
 
 
 def _dump(schema: Any) -> str:
