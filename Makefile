@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 PIP := $(RUN)/python -m pip install --quiet -c constraints.txt
+STUBS := service/rpc/pb clients/python/src/syntaxd_client/pb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate
+.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate check-generations
 
 help:                      ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-$(VENV)/.dev: pyproject.toml constraints.txt
+$(VENV)/.dev: pyproject.toml clients/python/pyproject.toml constraints.txt
 	test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[dev]' -e clients/python
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -53,11 +54,11 @@ proto: setup               ## the contract: style, comments, nothing broken sinc
 	$(RUN)/buf lint proto && $(RUN)/buf format -d --exit-code proto
 	$(RUN)/buf breaking proto --against proto/released.binpb
 
-stubs: setup               ## regenerate service/rpc/pb from proto/
+stubs: setup               ## regenerate the service's and the Python client's pb/ from proto/
 	$(RUN)/python -m tools.stubs
 
 stubs-check: stubs         ## ... and nothing may change
-	git diff --exit-code -- service/rpc/pb && test -z "$$(git ls-files --others --exclude-standard service/rpc/pb)"
+	git diff --exit-code -- $(STUBS) && test -z "$$(git ls-files --others --exclude-standard $(STUBS))"
 
 cov: model                 ## coverage, kernels run as Python
 	NUMBA_DISABLE_JIT=1 $(RUN)/python -m pytest --cov --cov-report=term-missing:skip-covered tests/grammar tests/service
@@ -65,5 +66,8 @@ cov: model                 ## coverage, kernels run as Python
 bench-mask: bench-setup    ## masks against llguidance on MaskBench's schemas
 	$(RUN)/python -m benchmarks.bench_maskbench --data ../shared/data/maskbench.jsonl.xz --sample 600 --engines syntaxd,llguidance
 
-bench-generate: model      ## 200 answers of the real model, each judged
+bench-generate: bench-setup model ## valid answers a second, against transformers.generate with xgrammar
+	$(RUN)/python -m benchmarks.bench_generate
+
+check-generations: model   ## 200 answers of the real model, each judged
 	$(RUN)/python -m benchmarks.check_generations --data ../shared/data/maskbench.jsonl.xz

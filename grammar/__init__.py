@@ -6,6 +6,7 @@ Pure: bytes and ints in, bit masks out; imports numpy and numba only. Code map i
 (tables); ``schema`` (JSON Schema -> states); ``witness`` (certified completions); ``matcher``.
 """
 
+from grammar.check import Check, check_steps, check_text
 from grammar.compiled import (
     Diagnostic,
     Grammar,
@@ -24,18 +25,22 @@ from grammar.errors import (
     Unsatisfiable,
     UnsupportedError,
 )
+from grammar.explain import ENFORCED_KEYWORDS, KeywordReport, explain, explain_steps
 from grammar.matcher import Matcher
 from grammar.options import JsonOptions, Limits
 from grammar.vocabulary import Vocabulary
 from grammar.warmup import warmup
 
 __all__ = [
+    "ENFORCED_KEYWORDS",
+    "Check",
     "ConstraintSyntaxError",
     "Dfa",
     "Diagnostic",
     "Grammar",
     "GrammarError",
     "JsonOptions",
+    "KeywordReport",
     "Limits",
     "Matcher",
     "Shortest",
@@ -43,10 +48,14 @@ __all__ = [
     "Unsatisfiable",
     "UnsupportedError",
     "Vocabulary",
+    "check_steps",
+    "check_text",
     "compile_choice",
     "compile_json_schema",
     "compile_regex",
     "compile_steps",
+    "explain",
+    "explain_steps",
     "fill_masks",
     "warmup",
 ]

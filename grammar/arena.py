@@ -40,9 +40,6 @@ class Place(Protocol):
         ``taken``: keys, as spelled, that the innermost object has used and does not list.
         """
 
-    def words(self) -> list[str]:
-        """What may come here, for people."""
-
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         """Write the transition codes of the 256 bytes (UNKNOWN where ``follow`` must answer)."""
 

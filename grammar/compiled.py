@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Literal, NamedTuple
 
-from grammar import kernels
 from grammar.arena import Arena, Config
 from grammar.dfa import Dfa
 from grammar.errors import ConstraintSyntaxError, TooComplex
 from grammar.graph import Graph, choice_dfa, live_only
+from grammar.longest import longest_of_dfa, longest_of_schema
 from grammar.matcher import Matcher, Words
 from grammar.options import JsonOptions, Limits
 from grammar.regex import compile_regex as regex_dfa
+from grammar.respell import Canonical
 from grammar.schema.places import Root, Value
 from grammar.schema.program import Program
 from grammar.vocabulary import Vocabulary
@@ -56,21 +57,15 @@ class Grammar:
         self.diagnostics: list[Diagnostic] = []
         if isinstance(source, Program):
             self.diagnostics = [Diagnostic(*d) for d in source.document.diagnostics]
+        #: How JSON is spelled when there is a choice; None where the text is not JSON.
+        self.canonical = _canonical(source) if isinstance(source, Program) else None
         self._source = source
         self._retired_pruned = 0
         self.renew()
 
     def renew(self) -> None:
         """Start a fresh arena."""
-        source = self._source
-        if isinstance(source, Dfa):
-            self.arena = Arena()
-            self.root: Config = Graph(self.arena, source).root
-        else:
-            options = source.options
-            self.arena = Arena(options.max_whitespace_run if source.flexible else 0)
-            root = Root(source, self.arena.number("root"), source.root, 0, merged=True)
-            self.root = self.arena.place("value", lambda: Value(root, space=False))
+        self.arena, self.root = _fresh(self._source)
         self.bounds = Bounds(self.arena, self.vocabulary, self.root)
 
     @property
@@ -106,26 +101,29 @@ class Grammar:
 
     @property
     def max_tokens(self) -> int | None:
-        """Most tokens an output can take; None when it is infinite or too large to say."""
-        return self.bounds.longest()
-
-    def expected(self, config: Config) -> list[str]:
-        """Words for what may come next."""
-        state = config & kernels.STATE_MASK
-        place = self.arena.places.get(state)
-        if place is not None:
-            return place.words()
-        live = [byte for byte, _ in self.arena.live_bytes(config)]
-        found = self.arena.lexeme_of(state)
-        if found is not None and len(live) > 40:
-            return ["a character of the string", '`"`']
-        return [_byte_words(live)] if live else []
+        """Most tokens an output can take, an upper bound; None when infinite or hard to say."""
+        if isinstance(self._source, Dfa):
+            return longest_of_dfa(self._source)
+        return longest_of_schema(*_fresh(self._source))
 
 
-def _byte_words(live: Sequence[int]) -> str:
-    if set(live) >= set(b"0123456789"):
-        return "a digit"
-    return " or ".join(f"`{chr(b)}`" if 0x20 <= b < 0x7F else f"byte 0x{b:02x}" for b in live[:12])
+def _fresh(source: Program | Dfa) -> tuple[Arena, Config]:
+    """An arena, and where a text starts in it."""
+    if isinstance(source, Dfa):
+        arena = Arena()
+        return arena, Graph(arena, source).root
+    arena = Arena(source.options.max_whitespace_run if source.flexible else 0)
+    root = Root(source, arena.number("root"), source.root, 0, merged=True)
+    return arena, arena.place("value", lambda: Value(root, space=False))
+
+
+def _canonical(program: Program) -> Canonical:
+    return Canonical(
+        program.comma,
+        program.colon,
+        ascii_only=program.options.ascii_only,
+        plain_integers=program.scalars.plain_integers,
+    )
 
 
 # --- compiling --------------------------------------------------------------------------------

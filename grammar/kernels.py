@@ -261,6 +261,47 @@ def run(config, data, start, end, fresh, table, flags, acts, rps, returns, alive
 
 
 @njit(cache=True, nogil=True)
+def scan(config, data, start, end, table, flags, acts, rps, returns, alive, space_cap, out):  # type: ignore[no-untyped-def]
+    """As ``run``, for long texts: stops behind each additional key, and knows where it began.
+
+    Returns the config after ``data[start : out[0]]``, or DEAD / MISS with ``out[0..4]`` as in
+    ``run``. ``out[5]``: 1 when it stopped behind an additional key, [7] the index of the opening
+    quote of the last key that may be one, [8] the config before it; [6] is lowered as in ``run``,
+    but reset by the caller.
+    """
+    out[5] = 0
+    for i in range(start, end):
+        result, kind, a, b = step(
+            config, np.int64(data[i]), table, flags, acts, rps, returns, alive, space_cap
+        )
+        if result < 0:
+            out[0] = i
+            out[1] = kind
+            out[2] = a
+            out[3] = b
+            out[4] = config
+            return result
+        before = flags[config & STATE_MASK]
+        f = flags[result & STATE_MASK]
+        if f & OPEN_KEY and not before & OPEN_KEY:
+            out[7] = i
+            out[8] = config
+        config = result
+        if f & OPEN_KEY:
+            continue
+        if f & STRUCTURAL:
+            if f & ADDITIONAL and before & OPEN_KEY:
+                out[0] = i + 1
+                out[5] = 1
+                return config
+            depth = f >> DEPTH_SHIFT
+            if depth > 0 and depth < out[6]:
+                out[6] = depth
+    out[0] = end
+    return config
+
+
+@njit(cache=True, nogil=True)
 def collect(config, ends):  # type: ignore[no-untyped-def]
     """Insert (state, rp) of a config into an open-addressing set; ends[0] counts, or -1 = full."""
     if ends[0] < 0:

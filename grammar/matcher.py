@@ -7,6 +7,7 @@ parents. What belongs to this request alone (additional keys already used) lives
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,9 +16,10 @@ import numpy.typing as npt
 
 from grammar import kernels
 from grammar.arena import Arena, Config
+from grammar.expected import expected
 from grammar.lexemes import KeyLexeme
 from grammar.overlay import Frames, Position, is_used_up, leave, step_byte, used_keys
-from grammar.witness import private_witness, witness
+from grammar.witness import listed_endings, private_witness, witness
 
 if TYPE_CHECKING:
     from grammar.compiled import Grammar
@@ -157,15 +159,15 @@ class Matcher:
                 break
         text = b"".join(reversed(parts))
         config = here.config if here is not None else link.config
-        typed: bytes | None = None
-        for byte in text:  # the key starts where an open key is entered last
+        start: int | None = None
+        for at, byte in enumerate(text):  # the key starts where an open key is entered last
             was_open = self._in_open_key(config)
             config = self._arena.step(config, byte)
             if not self._in_open_key(config):
-                typed = None
-            else:
-                typed = (typed or b"") + bytes([byte]) if was_open else b""
-        return typed
+                start = None
+            elif not was_open:
+                start = at + 1
+        return None if start is None else text[start:]
 
     def rollback(self, count: int) -> None:
         """Undo the last ``count`` steps (EOS included). Raises ValueError beyond the start."""
@@ -182,6 +184,12 @@ class Matcher:
         other = object.__new__(Matcher)
         other.__dict__.update(self.__dict__)
         other._scratch = np.zeros(8, dtype=np.int64)
+        return other
+
+    def at(self, link: Link) -> Matcher:
+        """A matcher of the same grammar at a position that was read elsewhere."""
+        other = self.fork()
+        other.__dict__["_link"] = link
         return other
 
     def reset(self) -> None:
@@ -272,9 +280,21 @@ class Matcher:
         """Bytes that complete the text from here."""
         return b"" if self._link.ended else self._private_witness()
 
-    def expected(self) -> list[str]:
-        """Words for what may come next."""
-        return self.grammar.expected(self._link.config)
+    def key_endings(self, most: int) -> list[bytes]:
+        """Inside a key: what ends it as one of the listed names, or as a nearest other key."""
+        found = self._arena.lexeme_of(self._link.config & kernels.STATE_MASK)
+        if found is None or not isinstance(found[0], KeyLexeme):
+            return []
+        lexeme, base = found[0], found[1]
+        names = listed_endings(self._link.config, lexeme, base)[:most]
+        if not lexeme.is_open:
+            return names
+        state = (self._link.config & kernels.STATE_MASK) - base
+        return [*itertools.islice(lexeme.endings(state), 1), *names]
+
+    def expected(self) -> tuple[str, ...]:
+        """Words for what may come next: few, short, and nothing that may not."""
+        return () if self._link.ended else expected(self._arena, self._link.config)
 
     # --- masks ------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import json
 
 import numpy as np
 
+from grammar.check import check_text
 from grammar.compiled import Grammar, compile_choice, compile_json_schema, compile_regex
 from grammar.options import JsonOptions
 from grammar.vocabulary import Vocabulary
@@ -57,6 +58,8 @@ def _walk(grammar: Grammar, extra: bytes = b"") -> None:
         assert matcher.advance(token), "the shortest output was refused"
         budget -= 1
     assert matcher.is_complete, "the shortest output is not complete"
+    assert check_text(grammar, grammar.shortest.text).verdict == "complete"
+    assert grammar.max_tokens is None or grammar.max_tokens >= grammar.min_tokens
     matcher.reset()
     for token in extra:  # ids of the byte tokens are the bytes
         matcher.fill_mask(row)

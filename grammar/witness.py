@@ -115,7 +115,7 @@ def _finish_key(
 
     ``taken``: keys that are not listed and have been used; ``typed``: this one so far.
     """
-    for text in _key_endings(config, lexeme, base):
+    for text in key_endings(config, lexeme, base):
         here = config
         for byte in text:
             here = arena.step(here, byte)
@@ -130,21 +130,25 @@ def _finish_key(
     raise AssertionError(message)
 
 
-def _key_endings(config: Config, lexeme: KeyLexeme, base: int) -> Iterator[bytes]:
+def key_endings(config: Config, lexeme: KeyLexeme, base: int) -> Iterator[bytes]:
     """Candidates, shorter ones first: the listed names below, and other keys."""
+    names = listed_endings(config, lexeme, base)
+    if not lexeme.is_open:
+        return iter(names)
+    return heapq.merge(lexeme.endings((config & kernels.STATE_MASK) - base), names, key=len)
+
+
+def listed_endings(config: Config, lexeme: KeyLexeme, base: int) -> list[bytes]:
+    """What ends a key as one of the listed names, shorter ones first."""
     state = (config & kernels.STATE_MASK) - base
     names: list[bytes] = []
     if state >= lexeme.trie_base:
-        node = state - lexeme.trie_base
-        low, high = lexeme.span[node].tolist()
+        low, high = lexeme.span[state - lexeme.trie_base].tolist()
         for k in range(low, high):
             name = lexeme.names[int(lexeme.order[k])]
             depth = _depth_below(lexeme, name, state)
             names.append(name[depth:] + b'"')
-    names.sort(key=len)
-    if not lexeme.is_open:
-        return iter(names)
-    return heapq.merge(lexeme.endings(state), names, key=len)
+    return sorted(names, key=len)
 
 
 def private_witness(arena: Arena, position: Position) -> bytes:
@@ -197,14 +201,8 @@ class Bounds:
     @functools.cached_property
     def exact(self) -> dict[Config, int] | None:
         """Exact distances of every config, when there are few."""
-        self._edges = self._explore(self._root)
-        return None if self._edges is None else _distances(self.arena, self._edges)
-
-    def longest(self) -> int | None:
-        """Most tokens from the root; None when infinite or not explored."""
-        if self.exact is None or self._edges is None:
-            return None
-        return _longest_path(self._edges, self._root)
+        edges = self._explore(self._root)
+        return None if edges is None else _distances(self.arena, edges)
 
     def in_bytes(self, config: Config) -> int:
         """Length of the witness: an upper bound on ``in_tokens``."""
@@ -279,32 +277,6 @@ class Bounds:
             edges[config] = after
             queue.extend(after)
         return edges
-
-
-def _longest_path(edges: dict[Config, list[Config]], root: Config) -> int | None:
-    """Longest path of an acyclic graph (iterative depth-first search); None with a cycle."""
-    length: dict[Config, int] = {}
-    active: set[Config] = set()
-    stack = [root]
-    while stack:
-        config = stack[-1]
-        if config in length:
-            stack.pop()
-            continue
-        if config not in active:
-            active.add(config)
-            todo = [c for c in edges[config] if c not in length]
-            if any(c in active for c in todo):
-                return None
-            if todo:
-                stack.extend(todo)
-                continue
-        if any(c not in length for c in edges[config]):
-            return None
-        length[config] = max((1 + length[c] for c in edges[config]), default=0)
-        active.discard(config)
-        stack.pop()
-    return length[root]
 
 
 def _distances(arena: Arena, edges: dict[Config, list[Config]]) -> dict[Config, int]:

@@ -51,6 +51,11 @@ class Config:
         False, "the same tokens whatever shares the batch, at some cost in speed"
     )
     compile_timeout_ms: int = _setting(10_000, "longest time to compile one constraint")
+    constraint_cache_bytes: int = _setting(
+        256 << 20, "memory for compiled constraints that are not pinned, in bytes"
+    )
+    max_pins: int = _setting(1_000, "constraints that may be pinned")
+    max_pinned_bytes: int = _setting(256 << 20, "memory for pinned constraints, in bytes")
     max_message_bytes: int = _setting(4 << 20, "largest request message")
     drain_seconds: float = _setting(30.0, "after SIGTERM, how long running requests may go on")
     log_level: str = _setting(
@@ -66,6 +71,9 @@ class Config:
         _within("kv_bytes", self.kv_bytes, 1 << 20, 1 << 44)
         _within("step_tokens", self.step_tokens, 1, 1 << 20)
         _within("compile_timeout_ms", self.compile_timeout_ms, 1, 3_600_000)
+        _within("constraint_cache_bytes", self.constraint_cache_bytes, 0, 1 << 44)
+        _within("max_pins", self.max_pins, 0, 1_000_000)
+        _within("max_pinned_bytes", self.max_pinned_bytes, 0, 1 << 44)
         _within("max_message_bytes", self.max_message_bytes, 1_024, 1 << 30)
         _within("drain_seconds", self.drain_seconds, 0, 86_400)
         for setting in dataclasses.fields(self):

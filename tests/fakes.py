@@ -11,7 +11,8 @@ from service.engine.kv_cache import BLOCK, KVCache, LayerShape
 from service.engine.model import Row
 
 EOS = 256
-VOCAB = 257  # the 256 bytes, and EOS
+SPECIAL = 257  # a token without text that is no EOS
+VOCAB = 258
 
 
 def encode(text: str) -> tuple[int, ...]:
@@ -133,8 +134,8 @@ class FakeMatcher:
                 row[token // 32] |= np.uint32(1 << token % 32)
 
     def advance(self, token: int) -> bool:
-        if token == EOS:
-            return self.is_complete
+        if token >= EOS:
+            return token == EOS and self.is_complete
         return self.advance_bytes(bytes([token])) == 1
 
     def advance_bytes(self, data: bytes) -> int:
@@ -143,6 +144,15 @@ class FakeMatcher:
                 return count
             self.said += bytes([byte])
         return len(data)
+
+    @property
+    def num_past_end(self) -> int | None:
+        return None
+
+    def fork(self) -> FakeMatcher:
+        other = FakeMatcher(self.texts)
+        other.said = self.said
+        return other
 
     def forced_tokens(self, budget: int | None = None) -> list[int]:
         forced: list[int] = []

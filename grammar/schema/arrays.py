@@ -176,9 +176,6 @@ class AfterItem(BasePlace):
         state = Element(arena, self.at, vector, mapping).then(arena, 1 << bit)
         return program.comma + program.costs.text(member), state
 
-    def words(self) -> list[str]:
-        return (["`,`"] if self.grows else []) + (["`]`"] if self.at.close_bits else [])
-
 
 def sum_bits(positions: object) -> int:
     """The set of bit positions as an integer."""

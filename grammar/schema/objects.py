@@ -460,9 +460,6 @@ class Colon(BasePlace):
         bit, conjunction = program.costs.cheapest(self.member.vector)
         return program.colon + program.costs.text(conjunction), self.member.then(arena, 1 << bit)
 
-    def words(self) -> list[str]:
-        return ["`:`"]
-
 
 class Keys(BasePlace):
     """Where a key starts; ``first``: after ``{``, where the object may also end."""
@@ -488,15 +485,6 @@ class Keys(BasePlace):
         if self.first and self.at.close_bits:
             return b"}", self.at.close(arena)
         return next_member(arena, self.at, taken)
-
-    def words(self) -> list[str]:
-        at = self.at
-        n = at.shape.num_names
-        names = [at.shape.space.names[i] for i in np.flatnonzero(at.allowed[:n]).tolist()]
-        found = [f"one of the keys {', '.join(names[:20])}"] if names else []
-        if at.allowed[n:].any():
-            found.append("another key")
-        return found + (["`}`"] if self.first and at.close_bits else [])
 
 
 class AfterMember(BasePlace):
@@ -526,9 +514,6 @@ class AfterMember(BasePlace):
             return b"}", self.at.close(arena)
         text, state = next_member(arena, self.at, taken)
         return self.at.program.comma + text, state
-
-    def words(self) -> list[str]:
-        return (["`,`"] if self.at.allowed.any() else []) + (["`}`"] if self.at.close_bits else [])
 
 
 def next_member(arena: Arena, at: ObjectAt, taken: Taken) -> Way:

@@ -98,10 +98,6 @@ class BasePlace:
         """
         raise NotImplementedError
 
-    def words(self) -> list[str]:
-        """What may come here, for people."""
-        return []
-
 
 class Done(BasePlace):
     """After the text."""
@@ -115,9 +111,6 @@ class Done(BasePlace):
     def way(self, arena: Arena, taken: Taken = ()) -> Way:
         del arena, taken
         return b"", None
-
-    def words(self) -> list[str]:
-        return ["the end of the text"]
 
 
 class Space(BasePlace):
@@ -134,9 +127,6 @@ class Space(BasePlace):
     def way(self, arena: Arena, taken: Taken = ()) -> Way:
         del arena, taken
         return b" ", self.target
-
-    def words(self) -> list[str]:
-        return ["a space"]
 
 
 def spaced(arena: Arena, program: Program, target: int) -> int:
@@ -283,21 +273,3 @@ class Value(BasePlace):
         costs = self.continuation.program.costs
         bit, member = costs.cheapest(self.continuation.vector)
         return costs.text(member), self.continuation.then(arena, 1 << bit)
-
-    def words(self) -> list[str]:
-        types = 0
-        for _, member in self.members:
-            types |= member.types
-        names = (
-            "null",
-            "true or false",
-            "an object",
-            "an array",
-            "a string",
-            "an integer",
-            "a number",
-        )
-        found = [name for i, name in enumerate(names) if types >> i & 1]
-        if "a number" in found and "an integer" in found:
-            found.remove("an integer")
-        return found + (["`]`"] if self.closing and self.closing.close_bits else [])

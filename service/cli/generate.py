@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
-from service.cli.common import Commands, fail
+from service.cli.common import (
+    Commands,
+    add_constraint,
+    choices_of,
+    fail,
+    regex_of,
+    schema_of,
+    text_of,
+)
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -20,15 +27,7 @@ def add_command(commands: Commands) -> None:
         description="Ask a running server; print the answer. Text options take @FILE too.",
     )
     parser.add_argument("prompt", nargs="?", help="the prompt (default: standard input)")
-    kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--schema", metavar="JSON|@FILE", help="what the answer must match")
-    kinds.add_argument("--regex", metavar="REGEX|@FILE", help="what the answer must match")
-    kinds.add_argument(
-        "--choice",
-        metavar="TEXT|@FILE",
-        action="append",
-        help="what the answer may be (repeat it; a file has one on each line)",
-    )
+    add_constraint(parser, "the answer", required=False)
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
     parser.add_argument(
         "--raw", action="store_true", help="the prompt as it stands, without the chat template"
@@ -65,11 +64,11 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         call = client.Call(
-            prompt=_text(options.prompt) if options.prompt is not None else sys.stdin.read(),
+            prompt=text_of(options.prompt) if options.prompt is not None else sys.stdin.read(),
             raw=options.raw,
-            json_schema=None if options.schema is None else _text(options.schema),
-            regex=None if options.regex is None else _text(options.regex).removesuffix("\n"),
-            choices=tuple(_choices(options.choice or [])),
+            json_schema=schema_of(options),
+            regex=regex_of(options),
+            choices=choices_of(options),
             max_tokens=options.max_tokens,
             temperature=options.temperature,
             seed=options.seed,
@@ -88,13 +87,3 @@ def run(options: argparse.Namespace) -> int:
     except client.CallError as error:
         return fail(str(error))
     return 0
-
-
-def _text(given: str) -> str:
-    """The text itself, or that of the file after an @."""
-    return Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
-
-
-def _choices(given: list[str]) -> list[str]:
-    lines = (_text(each).splitlines() if each.startswith("@") else [each] for each in given)
-    return [line for group in lines for line in group if line]

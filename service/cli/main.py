@@ -1,4 +1,4 @@
-"""``syntaxd serve | generate | models``: one parser, one function a command.
+"""The commands of ``syntaxd``: one parser, one module and function a command.
 
 Exit status: 0 done; 1 it failed (the reason is on standard error); 2 the command is wrong.
 argparse, because it needs no dependency and the server's flags are written from Config's fields.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from service.cli import generate, models, serve
+from service.cli import check, compile, generate, models, serve, tokenize  # noqa: A004 - a command
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -37,5 +37,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve.add_command(commands)
     generate.add_command(commands)
+    check.add_command(commands)
+    compile.add_command(commands)
+    tokenize.add_command(commands)
     models.add_command(commands)
     return parser

@@ -3,14 +3,22 @@
 Synchronous, performs no I/O, and owns everything that changes. Each accepted request ends in
 exactly one Finish.
 
-How a request ends, first match (decisions 7, 12, 24):
+How a request ends, first match (decisions 7, 12, 24). "accepted": by the constraint, or the unit
+is complete; without either, yes.
 
-    EOS                      STOP     complete: the constraint accepts (without one: yes)
-    stop string that counts  STOP     complete: the returned text is accepted (without one: yes)
-    constraint can only end  STOP     complete; LENGTH with steered_tokens where the budget chose
-    budget used up           LENGTH   complete: the constraint accepts; steered_tokens if any
+    stop token               STOP     complete: the text as returned is accepted
+    EOS                      STOP*    complete: the text is accepted
+    stop string, stop regex  STOP     complete: the text as returned is accepted
+    end of the unit          STOP*    complete
+    constraint can only end  STOP*    complete
+    max_tokens used up       LENGTH   complete: accepted (without constraint or unit: no)
     cancel                   CANCELLED
     refusal, deadline, fault ERROR    with the error
+
+    * LENGTH with steered_tokens where the budget overruled the model: where the token that it
+      would have chosen from the plain mask was not in the budget's.
+
+A GUARANTEED request stops at a stop only where the text as returned is accepted.
 """
 
 from __future__ import annotations
@@ -26,7 +34,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from service.engine.endings import Endings
 from service.engine.kv_cache import KVCache
 from service.engine.model import Model, Row
 from service.engine.sampling import Sampled, SamplingRow, sample
@@ -85,7 +95,7 @@ class Decoder:
         self._kv = kv
         self._scheduler = Scheduler(kv, step_tokens=step_tokens, reproducible=reproducible)
         self._token_bytes = token_bytes
-        self._eos_ids = frozenset(eos_ids)
+        self._endings = Endings(eos_ids, model.logit_size, token_bytes)
         self._fill_masks = fill_masks
         self._clock = clock
         self._live: dict[str, Sequence] = {}
@@ -95,7 +105,6 @@ class Decoder:
         self._penalizable = np.zeros_like(self._masks)
         self._any_token = _pack(np.arange(model.logit_size) < vocab_size)
         self._has_padding = vocab_size < model.logit_size
-        self._eos_words = _pack(np.isin(np.arange(model.logit_size), list(self._eos_ids)))
 
     @property
     def is_idle(self) -> bool:
@@ -262,33 +271,63 @@ class Decoder:
         sampling = [p.sequence for p, row in zip(planned, rows, strict=True) if row.num_logits]
         if not sampling:
             return [], Sampled.none()
-        masks = self._fill(sampling)
+        masks, steered = self._fill(sampling)
         at = self._lap("mask", at)
         for sequence in sampling:
             sequence.mask_seconds += self.times.mask / len(sampling)
-        sampled = sample(logits, masks, [self._sampling_row(i, s) for i, s in enumerate(sampling)])
+        settings = [self._sampling_row(i, s) for i, s in enumerate(sampling)]
+        self._note_overruled(sampling, steered, logits, masks, settings)
+        sampled = sample(logits, masks, settings)
         self._lap("sample", at)
         return sampling, sampled
 
-    def _fill(self, sequences: Seq[Sequence]) -> npt.NDArray[np.uint32] | None:
-        """uint32[n, words], constrained rows first; None where every row may take any token."""
+    def _fill(self, sequences: Seq[Sequence]) -> tuple[npt.NDArray[np.uint32] | None, list[int]]:
+        """uint32[n, words], constrained rows first; None where every row may take any token.
+
+        Also the rows whose budget narrowed their mask.
+        """
         masks = self._masks[: len(sequences)]
         matchers = [s.matcher for s in sequences if s.matcher is not None]
+        constrained = len(matchers)
         if matchers:
             budgets = [s.remaining if s.request.guaranteed else None for s in sequences]
-            constrained = len(matchers)
             self._fill_masks(matchers, masks[:constrained], budgets[:constrained])
-            for sequence, matcher in zip(sequences, matchers, strict=False):
-                sequence.num_steered += matcher.steered
-        masks[len(matchers) :] = self._any_token
-        any_masked = bool(matchers)
+        steered = [i for i, matcher in enumerate(matchers) if matcher.steered]
+        for i in steered:
+            sequences[i].num_steered += 1
+        masks[constrained:] = self._any_token
+        any_masked = self._has_padding or bool(matchers)
         for mask, sequence in zip(masks, sequences, strict=True):
-            if sequence.num_output < sequence.request.stopping.min_tokens:
-                others = mask & ~self._eos_words
-                if others.any():  # a constraint that can only end does
-                    mask[:] = others
-                    any_masked = True
-        return masks if any_masked or self._has_padding else None
+            any_masked |= self._endings.restrict(mask, sequence)
+        return (masks if any_masked else None), steered
+
+    def _note_overruled(
+        self,
+        sequences: Seq[Sequence],
+        steered: Seq[int],
+        logits: torch.Tensor,
+        masks: npt.NDArray[np.uint32] | None,
+        rows: Seq[SamplingRow],
+    ) -> None:
+        """Finds out whether a budget that narrowed a mask also changes what is chosen.
+
+        It samples those rows a second time, from the mask without the budget and with the same
+        random number. Once a request was overruled there is nothing more to find out.
+        """
+        asked = [i for i in steered if not sequences[i].overruled]
+        if not asked:
+            return
+        assert masks is not None
+        plain = np.zeros_like(masks[: len(asked)])
+        for mask, i in zip(plain, asked, strict=True):
+            matcher = sequences[i].matcher
+            assert matcher is not None
+            matcher.fill_mask(mask)
+            self._endings.restrict(mask, sequences[i])
+        wanted = sample(logits[asked], plain, [rows[i] for i in asked])
+        for i, token in zip(asked, wanted.token_ids.tolist(), strict=True):
+            allowed = masks[i, token >> 5] >> np.uint32(token & 31) & 1
+            sequences[i].overruled = not allowed
 
     def _sampling_row(self, index: int, sequence: Sequence) -> SamplingRow:
         penalizable = None
@@ -296,33 +335,46 @@ class Decoder:
         if (
             sequence.counts is not None
             and sequence.matcher is not None
+            and not sequence.is_unit  # around and in a unit all is content
             and settings.penalty_scope == "free_text"
         ):
             penalizable = self._penalizable[index]
             sequence.matcher.fill_penalizable(penalizable)
-        return SamplingRow(settings, sequence.num_output, sequence.counts, penalizable)
+        return SamplingRow(
+            settings, sequence.num_output, sequence.counts, penalizable, sequence.bias
+        )
 
     # --- one row ---
 
     def _accept_sampled(self, sequence: Sequence, token: int) -> None:
-        if token in self._eos_ids:
-            matcher = sequence.matcher
-            self._finish(
-                sequence,
-                FinishReason.STOP,
-                complete=matcher is None or matcher.is_complete,
-                detail=StopDetail(eos_token_id=token),
-            )
-            return
-        if not self._append(sequence, token, forced=False):
+        if self._endings.may_stop(sequence, token):
+            self._stop_at_token(sequence, token)
+        elif token in self._endings.eos_ids:
+            self._finish_whole(sequence, StopDetail(eos_token_id=token))
+        elif not self._append(sequence, token, forced=False):
             self._settle(sequence)
+
+    def _stop_at_token(self, sequence: Sequence, token: int) -> None:
+        """The caller's stop token: the end, with its text where that is asked for."""
+        matcher = sequence.matcher
+        accepted = True
+        if self._endings.is_returned(sequence, token):
+            accepted = matcher is None or matcher.advance(token)
+            if self._append_text(sequence, token, forced=False):
+                return
+        self._finish(
+            sequence,
+            FinishReason.STOP,
+            complete=matcher is None or (accepted and matcher.is_complete),
+            detail=StopDetail(stop_token_id=token),
+        )
 
     def _settle(self, sequence: Sequence) -> None:
         """Ends the request where it must end; else appends what is forced, as far as it goes."""
         matcher = sequence.matcher
         while True:
             if matcher is not None and matcher.is_finished:
-                self._finish_constraint(sequence)
+                self._finish_whole(sequence, StopDetail(constraint_complete=True))
                 return
             if sequence.remaining == 0:
                 self._finish_length(sequence)
@@ -338,36 +390,40 @@ class Decoder:
                     return
 
     def _append(self, sequence: Sequence, token: int, *, forced: bool) -> bool:
-        """One more token; whether a stop string in its text ended the request."""
+        """One more token of the answer; whether its text ended the request."""
         if sequence.matcher is not None:
             accepted = sequence.matcher.advance(token)
             assert accepted, f"the constraint allowed token {token} and then refused it"
+        return self._append_text(sequence, token, forced=forced)
+
+    def _append_text(self, sequence: Sequence, token: int, *, forced: bool) -> bool:
         sequence.append(token, forced=forced)
         if sequence.first_token is None:
             sequence.first_token = self._clock()
-        hit = sequence.push_text(self._token_bytes(token))
+        data = self._token_bytes(token)
+        past_end = sequence.num_past_end
+        hit = sequence.push_text(data if past_end is None else data[: len(data) - past_end])
         if hit:
-            self._finish(
-                sequence,
-                FinishReason.STOP,
-                complete=hit.accepted,
-                detail=StopDetail(stop_string=hit.stop),
-            )
-        return hit is not None
+            self._finish(sequence, FinishReason.STOP, complete=hit.accepted, detail=hit.detail)
+        elif past_end is not None:
+            self._finish_whole(sequence, StopDetail(unit=sequence.unit))
+        return sequence.is_finished
 
-    def _finish_constraint(self, sequence: Sequence) -> None:
-        if sequence.num_steered:
+    def _finish_whole(self, sequence: Sequence, detail: StopDetail) -> None:
+        """The model, the constraint or the unit came to an end: by itself, or overruled."""
+        complete = sequence.matcher is None or sequence.matcher.is_complete
+        if sequence.overruled:
             self._finish_length(sequence)
-            return
-        detail = StopDetail(constraint_complete=True)
-        self._finish(sequence, FinishReason.STOP, complete=True, detail=detail)
+        else:
+            self._finish(sequence, FinishReason.STOP, complete=complete, detail=detail)
 
     def _finish_length(self, sequence: Sequence) -> None:
         complete = sequence.matcher is not None and sequence.matcher.is_complete
         assert complete or sequence.matcher is None or not sequence.request.guaranteed, (
             "a guaranteed request ran out of budget"
         )
-        detail = StopDetail(steered_tokens=sequence.num_steered or None)
+        steered = sequence.num_steered if sequence.overruled else None
+        detail = StopDetail(steered_tokens=steered)
         self._finish(sequence, FinishReason.LENGTH, complete=complete, detail=detail)
 
     def _guarded(self, sequence: Sequence, work: Callable[..., None], *arguments: int) -> None:
@@ -395,7 +451,7 @@ class Decoder:
     ) -> None:
         self._scheduler.remove(sequence)
         del self._live[sequence.request.request_id]
-        if detail.stop_string is None:  # else nothing may follow what was returned
+        if detail.stop_string is None and detail.stop_regex is None:  # else nothing may follow
             sequence.flush_text()
         finish = Finish(
             reason=reason,
@@ -403,6 +459,7 @@ class Decoder:
             detail=detail,
             usage=sequence.usage(),
             timing=sequence.timing(self._clock()),
+            abandoned=sequence.abandoned,
             error=error,
         )
         chunk = sequence.take_chunk(finish)

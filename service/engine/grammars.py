@@ -1,27 +1,35 @@
 """Compiled constraints: a cache bounded by memory, and two ways to fill it.
 
-The front compiles in one worker thread, a slice of each compile in flight in turn, and stops what
-takes too long. The engine compiles again what the front has shown to compile, in slices of about
-a millisecond between the decoder's steps, with the automata that the front built (decision 2).
+The front compiles in one worker thread, where compiles in flight take turns, and stops what takes
+too long; there it also judges texts. The engine compiles again what the front has shown to
+compile, in slices of about a millisecond between the decoder's steps, with the automata that the
+front built (decision 2).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import threading
+import dataclasses
 import time
 from collections import OrderedDict, deque
 from collections.abc import Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import grammar
-from service.engine.types import Constraint
+from service.engine.known import (
+    DEFAULT_CACHE_BYTES,
+    MAX_KEPT,
+    Known,
+    KnownConstraints,
+    Summary,
+    id_of,
+    parsed_bytes,
+)
+from service.engine.turns import Turns, run_slice
+from service.engine.types import Constraint, JsonFormat
 
-# A compiled constraint is mostly lazily grown tables, so these bound what is kept, not what runs.
-DEFAULT_CACHE_BYTES = 256 << 20
-_FRONT_SLICE = 0.005  # seconds; a turn of the worker thread
+RECOGNISER_BYTES = 64 << 20  # the tables of one grammar that judges texts; all keep four times
+MAX_KEYWORDS = 1_000  # reported of one schema: beyond it nobody reads them
+ANY_WHITESPACE = 1 << 20  # characters in one gap: those who write texts for us have no cap
 _ENGINE_SLICE = 0.001  # seconds between two steps: decision 2
 
 Steps = Generator[None, None, grammar.Grammar]
@@ -37,8 +45,20 @@ def compile_steps(
 
     Without ``lexemes`` (in the front) every automaton is built, so that the engine gets them.
     """
-    form = constraint.json_format
-    options = grammar.JsonOptions(
+    return grammar.compile_steps(
+        constraint.kind,
+        constraint.text,
+        list(constraint.choices),
+        vocabulary,
+        _generating(constraint.json_format),
+        limits,
+        dict(lexemes) if lexemes else None,
+        eager=lexemes is None,
+    )
+
+
+def _generating(form: JsonFormat) -> grammar.JsonOptions:
+    return grammar.JsonOptions(
         whitespace=form.whitespace,
         max_whitespace_run=form.max_whitespace_run,
         property_order=form.property_order,
@@ -46,16 +66,21 @@ def compile_steps(
         ascii_only=form.ascii_only,
         formats=form.formats,
     )
-    return grammar.compile_steps(
-        constraint.kind,
-        constraint.text,
-        list(constraint.choices),
-        vocabulary,
-        options,
-        limits,
-        dict(lexemes) if lexemes else None,
-        eager=lexemes is None,
+
+
+def _recognising(form: JsonFormat) -> grammar.JsonOptions:
+    """Options for judging somebody else's text (decision 16): spelling is free."""
+    closed = form.additional_properties_default == "forbid"
+    return grammar.JsonOptions.recognise(
+        max_whitespace_run=ANY_WHITESPACE,
+        additional_properties_default="forbid" if closed else "allow",
+        formats=form.formats,
     )
+
+
+def byte_vocabulary() -> grammar.Vocabulary:
+    """Every byte a token: whether a text matches does not depend on a model."""
+    return grammar.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=(256,))
 
 
 class GrammarCache:
@@ -77,15 +102,23 @@ class GrammarCache:
         self._grammars[constraint] = compiled
         self._grammars.move_to_end(constraint)
         # Tables grow while they are used: sizes are asked for now, not remembered.
-        while len(self._grammars) > 1 and self._total_bytes() > self._max_bytes:
+        while len(self._grammars) > MAX_KEPT or (
+            len(self._grammars) > 1 and self._total_bytes() > self._max_bytes
+        ):
             self._grammars.popitem(last=False)
 
     def _total_bytes(self) -> int:
-        return sum(each.nbytes for each in self._grammars.values())
+        return sum(
+            compiled.nbytes + parsed_bytes(constraint)
+            for constraint, compiled in self._grammars.items()
+        )
 
 
 class Grammars:
-    """The front's compiler. One event loop uses it."""
+    """The front's compiler and judge. One event loop uses it.
+
+    Every grammar here belongs to the worker thread: it alone computes with them.
+    """
 
     def __init__(
         self,
@@ -93,55 +126,115 @@ class Grammars:
         *,
         timeout_s: float = 10.0,
         limits: grammar.Limits | None = None,
-        max_bytes: int = DEFAULT_CACHE_BYTES,
+        known: KnownConstraints | None = None,
     ) -> None:
+        """``timeout_s`` bounds one compile and the judging of one text."""
         self._vocabulary = vocabulary
         self._timeout_s = timeout_s
         self._limits = limits or grammar.Limits()
-        self._cache = GrammarCache(max_bytes)
-        self._in_flight: dict[Constraint, asyncio.Task[grammar.Grammar]] = {}
-        self._worker = ThreadPoolExecutor(
-            max_workers=1, thread_name_prefix="compile", initializer=_step_back
-        )
+        self.known = known or KnownConstraints()
+        self._bytes = byte_vocabulary()
+        self._recognisers = GrammarCache(4 * RECOGNISER_BYTES)
+        self._in_flight: dict[str, asyncio.Task[Known]] = {}
+        self._turns = Turns()
 
-    async def compile(self, constraint: Constraint) -> grammar.Grammar:
-        """The compiled constraint; equal constraints in flight are compiled once.
+    async def compile(self, constraint: Constraint) -> tuple[Known, bool]:
+        """The compiled constraint, and whether it was known; equal ones are compiled once.
 
         Raises grammar.GrammarError, or TimeoutError (which says nothing about the constraint and
         is not remembered).
         """
-        found = self._cache.get(constraint)
+        constraint_id = id_of(constraint, self._vocabulary.digest)
+        found = self.known.get(constraint_id)
         if found is not None:
-            return found
-        task = self._in_flight.get(constraint)
+            return found, True
+        task = self._in_flight.get(constraint_id)
         if task is None:
-            task = asyncio.ensure_future(self._build(constraint))
-            self._in_flight[constraint] = task
-            task.add_done_callback(lambda done: self._built(constraint, done))
+            task = asyncio.ensure_future(self._build(constraint_id, constraint))
+            self._in_flight[constraint_id] = task
+            task.add_done_callback(lambda done: self._built(constraint_id, done))
         # Shielded: a caller that goes away takes nothing from the others who wait.
-        return await asyncio.shield(task)
+        return await asyncio.shield(task), False
+
+    async def summary(self, known: Known) -> Summary:
+        """What there is to say of it. Raises TimeoutError."""
+        if known.summary is None:
+            known.summary = await self._turns.run(_summary_steps(known), self._timeout_s)
+        return known.summary
+
+    async def refused(self, constraint: Constraint) -> tuple[grammar.KeywordReport, ...]:
+        """The keywords of a JSON Schema that are refused. Raises GrammarError, TimeoutError."""
+        reports = await self._turns.run(_explain_steps(constraint, self._limits), self._timeout_s)
+        return tuple(each for each in reports if each.treatment == "refused")
+
+    async def recogniser(self, constraint: Constraint) -> grammar.Grammar:
+        """The constraint compiled for ``check``. Raises GrammarError, TimeoutError."""
+        found = self._recognisers.get(constraint)
+        if found is None:
+            steps = self._recogniser_steps(constraint)
+            found = await self._turns.run(steps, self._timeout_s)
+            self._recognisers.put(constraint, found)
+        return found
+
+    async def check(self, recogniser: grammar.Grammar, text: bytes) -> grammar.Check:
+        """Judges a text. Raises TooComplex when it needs too large tables, and TimeoutError."""
+        return await self._turns.run(grammar.check_steps(recogniser, text), self._timeout_s)
 
     def close(self) -> None:
         """Stops the worker after its slice."""
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._turns.close()
 
-    async def _build(self, constraint: Constraint) -> grammar.Grammar:
-        loop = asyncio.get_running_loop()
-        steps = compile_steps(constraint, self._vocabulary, self._limits)
-        give_up = time.monotonic() + self._timeout_s
-        while True:
-            # Turns of one thread: first come, first served makes compiles in flight alternate.
-            done = await loop.run_in_executor(self._worker, _run_slice, steps, _FRONT_SLICE)
-            if done is not None:
-                return done
-            if time.monotonic() > give_up:
-                steps.close()
-                raise TimeoutError(f"compiling took more than {self._timeout_s:g} s")
+    async def _build(self, constraint_id: str, constraint: Constraint) -> Known:
+        began = time.monotonic()
+        steps = self._build_steps(constraint)
+        compiled, min_tokens = await self._turns.run(steps, self._timeout_s)
+        return Known(
+            constraint_id=constraint_id,
+            constraint=constraint,
+            compiled=compiled,
+            min_tokens=min_tokens,
+            compile_us=round((time.monotonic() - began) * 1e6),
+        )
 
-    def _built(self, constraint: Constraint, task: asyncio.Task[grammar.Grammar]) -> None:
-        del self._in_flight[constraint]
+    def _build_steps(
+        self, constraint: Constraint
+    ) -> Generator[None, None, tuple[grammar.Grammar, int]]:
+        compiled = yield from compile_steps(constraint, self._vocabulary, self._limits)
+        yield
+        return compiled, compiled.min_tokens  # here, where it may take its time
+
+    def _built(self, constraint_id: str, task: asyncio.Task[Known]) -> None:
+        del self._in_flight[constraint_id]
         if not task.cancelled() and task.exception() is None:
-            self._cache.put(constraint, task.result())
+            self.known.put(task.result())
+
+    def _recogniser_steps(self, constraint: Constraint) -> Steps:
+        return grammar.compile_steps(
+            constraint.kind,
+            constraint.text,
+            list(constraint.choices),
+            self._bytes,
+            _recognising(constraint.json_format),
+            dataclasses.replace(self._limits, max_arena_bytes=RECOGNISER_BYTES),
+        )
+
+
+def _summary_steps(known: Known) -> Generator[None, None, Summary]:
+    example = known.compiled.shortest.text
+    yield
+    longest = known.compiled.max_tokens
+    yield
+    reports = yield from _explain_steps(known.constraint, known.compiled.limits)
+    return Summary(example, longest, reports[:MAX_KEYWORDS], len(reports))
+
+
+def _explain_steps(
+    constraint: Constraint, limits: grammar.Limits
+) -> Generator[None, None, tuple[grammar.KeywordReport, ...]]:
+    if constraint.kind != "json_schema":
+        return ()
+    options = _generating(constraint.json_format)
+    return tuple((yield from grammar.explain_steps(constraint.text, options, limits)))
 
 
 class SlicedCompiler:
@@ -182,34 +275,12 @@ class SlicedCompiler:
         """One slice of the oldest job; the constraint and its outcome when that ends it."""
         constraint, steps = next(iter(self._jobs.items()))
         try:
-            compiled = _run_slice(steps, seconds)
+            done = run_slice(steps, seconds)
         except grammar.GrammarError as error:
             del self._jobs[constraint]
             return constraint, error
-        if compiled is None:
+        if done is None:
             return None
         del self._jobs[constraint]
-        self._cache.put(constraint, compiled)
-        return constraint, compiled
-
-
-def _step_back() -> None:
-    """Lower the priority of this thread: the engine's cores are not for compiling.
-
-    On Linux the nice value belongs to a thread; elsewhere this does nothing.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
-
-
-def _run_slice(steps: Steps, seconds: float) -> grammar.Grammar | None:
-    """Steps until done (the grammar) or out of time (None)."""
-    end = time.perf_counter() + seconds
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            compiled: grammar.Grammar = done.value
-            return compiled
-        if time.perf_counter() >= end:
-            return None
+        self._cache.put(constraint, done[0])
+        return constraint, done[0]

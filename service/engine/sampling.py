@@ -1,6 +1,7 @@
 """From logits to token ids: a pure function over the whole batch.
 
     penalties    of tokens that were produced before (on content only, where the row says so)
+    bias         what the caller adds to the logits of some tokens
     mask         what the constraint forbids has probability zero in all that follows
     temperature  0 is greedy
     top-k        the k likeliest; ties with the k-th stay
@@ -62,17 +63,34 @@ class TokenCounts:
         return self._counts[: len(self._index)]
 
 
+class LogitBias(NamedTuple):
+    """``tokens`` int64[k], distinct; ``values`` float32[k], added to their logits."""
+
+    tokens: _Ints
+    values: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, sampling: Sampling) -> LogitBias | None:
+        """As arrays; None where there is none."""
+        if not sampling.logit_bias:
+            return None
+        tokens, values = zip(*sampling.logit_bias, strict=True)
+        return cls(np.array(tokens, dtype=np.int64), np.array(values, dtype=np.float32))
+
+
 class SamplingRow(NamedTuple):
     """One row of the batch.
 
     ``position``: index of the new token in the output. ``counts``: None where no penalty is on.
-    ``penalizable``: uint32[words] tokens that penalties may touch, None for all.
+    ``penalizable``: uint32[words] tokens that penalties may touch, None for all. ``bias``: None
+    where there is none.
     """
 
     sampling: Sampling
     position: int
     counts: TokenCounts | None = None
     penalizable: _Words | None = None
+    bias: LogitBias | None = None
 
 
 class Sampled(NamedTuple):
@@ -100,6 +118,7 @@ def has_penalty(sampling: Sampling) -> bool:
 def sample(logits: torch.Tensor, masks: _Words | None, rows: Sequence[SamplingRow]) -> Sampled:
     """``logits`` float32[n, size], used up; ``masks`` uint32[n, words], bit i%32 of word i//32."""
     _penalize(logits, rows)
+    _add_bias(logits, rows)
     if masks is not None:
         logits.masked_fill_(~_expand(masks, logits), -torch.inf)
     best, chosen = logits.max(dim=1)
@@ -156,6 +175,15 @@ def _penalize(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
     values, factor = logits[at], _upload(repetition, logits)
     values = torch.where(values > 0, values / factor, values * factor)
     logits[at] = values - _upload(minus, logits)
+
+
+def _add_bias(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
+    biased = [(i, row.bias) for i, row in enumerate(rows) if row.bias is not None]
+    if not biased:
+        return
+    where = [np.full(len(bias.tokens), i) for i, bias in biased]
+    at = (_upload(where, logits), _upload([bias.tokens for _, bias in biased], logits))
+    logits[at] += _upload([bias.values for _, bias in biased], logits)
 
 
 def _upload(parts: Sequence[npt.NDArray[np.generic]], like: torch.Tensor) -> torch.Tensor:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence as Seq
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from service.engine.sampling import TokenCounts, has_penalty
-from service.engine.text import Detokenizer, Judge, Prefixed, StopHit, StopStrings
-from service.engine.types import Chunk, Finish, GenerationRequest, Timing, Token, Usage
+from service.engine.sampling import LogitBias, TokenCounts, has_penalty
+from service.engine.stops import Judge, Prefixed, StopHit, Stops
+from service.engine.text import Detokenizer
+from service.engine.types import Chunk, Finish, GenerationRequest, Timing, Token, Unit, Usage
 
 
 class Matcher(Prefixed, Protocol):
@@ -33,6 +34,11 @@ class Matcher(Prefixed, Protocol):
     @property
     def min_tokens(self) -> int: ...
 
+    @property
+    def num_past_end(self) -> int | None:
+        """Of a unit that has ended: bytes of the last token that lie beyond it."""
+        ...
+
     def fill_mask(self, row: npt.NDArray[np.uint32], budget: int | None = None) -> None: ...
 
     def fill_penalizable(self, row: npt.NDArray[np.uint32]) -> None: ...
@@ -40,6 +46,8 @@ class Matcher(Prefixed, Protocol):
     def advance(self, token_id: int) -> bool: ...
 
     def forced_tokens(self, budget: int | None = None) -> list[int]: ...
+
+    def fork(self) -> Matcher: ...
 
 
 class Grammar(Protocol):
@@ -82,11 +90,15 @@ class Sequence:
         self.num_computed = 0
         self.num_forced = 0
         self.num_steered = 0
+        self.overruled = False  # whether the budget ever overruled what the model had chosen
         self.matcher = grammar.matcher() if grammar else None
+        self.unit = _unit(request)
         self.counts: TokenCounts | None = None
         if has_penalty(request.sampling):
             penalized = request.prompt_ids if request.sampling.penalize_prompt else ()
             self.counts = TokenCounts(penalized)
+        self.bias = LogitBias.of(request.sampling)
+        self.stop_ids = frozenset(request.stopping.stop_token_ids)
         self.state = State.WAITING
         self.kv_row = -1  # only while RUNNING
         self.arrived = arrived
@@ -120,6 +132,21 @@ class Sequence:
         return self.state is State.FINISHED
 
     @property
+    def is_unit(self) -> bool:
+        """Whether it stops at the end of a structural unit."""
+        return self.unit is not None
+
+    @property
+    def num_past_end(self) -> int | None:
+        """Bytes of the last token that are not returned: the unit has ended. Else None."""
+        if self.unit is None or self.matcher is None:
+            return None
+        past_end = self.matcher.num_past_end
+        if past_end and self.unit == "line" and self.request.stopping.include_stop_in_output:
+            return past_end - 1  # the line break
+        return past_end
+
+    @property
     def is_prefilling(self) -> bool:
         """Whether part of the prompt is still to be computed (or, preempted, computed again)."""
         return self.num_computed < self.num_prompt
@@ -142,7 +169,7 @@ class Sequence:
         self._new_tokens.append(Token(token_id, forced))
 
     def push_text(self, data: bytes) -> StopHit | None:
-        """The bytes of the appended token. The stop string that ends the answer, if one does."""
+        """The bytes of the appended token. The stop text that ends the answer, if one does."""
         text = self._detokenizer.push(data)
         if self._stops is None:
             self._new_text.append(text)
@@ -153,9 +180,14 @@ class Sequence:
         return hit
 
     def flush_text(self) -> None:
-        """Gives out what was held back for a stop string that did not come."""
+        """Gives out what was held back for a stop text that did not come."""
         if self._stops is not None:
             self._new_text.append(self._stops.flush())
+
+    @property
+    def abandoned(self) -> tuple[int, ...]:
+        """The stop regexes, by place, that are no longer watched."""
+        return self._stops.abandoned if self._stops is not None else ()
 
     def take_chunk(self, finish: Finish | None = None) -> Chunk | None:
         """What is new since the last call; None if nothing is."""
@@ -191,16 +223,19 @@ class Sequence:
             mask_us=_us(self.mask_seconds),
         )
 
-    def _make_stops(self, grammar: Grammar | None) -> StopStrings | None:
+    def _make_stops(self, grammar: Grammar | None) -> Stops | None:
         stopping = self.request.stopping
-        if not stopping.stop:
+        if not Stops.wanted(stopping):
             return None
-        return StopStrings(
-            stopping.stop,
-            include=stopping.include_stop_in_output,
-            judge=Judge(grammar.matcher) if grammar else None,
-            only_accepted=self.request.guaranteed,
-        )
+        judge = Judge(grammar.matcher()) if grammar else None
+        return Stops(stopping, judge, only_accepted=self.request.guaranteed)
+
+
+def _unit(request: GenerationRequest) -> Unit | None:
+    constraint = request.constraint
+    if constraint is None or constraint.kind != "unit":
+        return None
+    return cast("Unit", constraint.text)
 
 
 def _us(seconds: float) -> int:

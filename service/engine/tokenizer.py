@@ -107,6 +107,11 @@ class Tokenizer:
         """The text of a token; b"" for special ones."""
         return self.vocabulary().token_bytes(token_id)
 
+    def special_text(self, token_id: int) -> str:
+        """The name of a special token, as it is written in a text; "" for others."""
+        token = self.added_tokens_decoder.get(token_id)
+        return str(token.content) if token is not None else ""
+
     def vocabulary(self) -> grammar.Vocabulary:
         """The vocabulary for the grammar engine; built once."""
         if self._vocabulary is None:

@@ -14,8 +14,8 @@ import msgspec
 
 
 class FinishReason(enum.Enum):
-    STOP = "stop"  # EOS, a stop string, or the constraint can only stop
-    LENGTH = "length"  # max_tokens used up (complete may still be true: the budget steered)
+    STOP = "stop"  # the model, a stop of the caller's, the constraint or unit came to its end
+    LENGTH = "length"  # max_tokens used up, or it overruled the model so that the answer is whole
     CANCELLED = "cancelled"
     ERROR = "error"  # refused, deadline passed, or a fault of ours: ``Finish.error`` says which
 
@@ -33,12 +33,19 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     penalize_prompt: bool = False
     penalty_scope: Literal["all", "free_text"] = "all"
     seed: int = 0  # uint64; the front draws one when the caller gave none
+    logit_bias: tuple[tuple[int, float], ...] = ()  # (token id, added to its logit)
+
+
+Unit = Literal["json_value", "brackets", "fence", "line", "sentence"]
 
 
 class Stopping(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None  # None: whatever context and KV allow
-    min_tokens: int = 0  # no EOS or stop string before; never overrides a finished constraint
+    min_tokens: int = 0  # no EOS or stop before; never overrides a finished constraint or unit
     stop: tuple[str, ...] = ()
+    stop_regex: tuple[str, ...] = ()  # each compiles: see ``engine.stops.compile_stop_regex``
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
     include_stop_in_output: bool = False
 
 
@@ -54,10 +61,13 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True):
-    """What the output must match. Hashable: it is its own cache key."""
+    """What the output must match. Hashable: it is its own cache key.
 
-    kind: Literal["json_schema", "regex", "choice"]
-    text: str = ""  # schema text or pattern
+    A structural unit is one too, inside the service: free text up to the unit, then its end.
+    """
+
+    kind: Literal["json_schema", "regex", "choice", "unit"]
+    text: str = ""  # schema text, pattern, or the name of a Unit
     choices: tuple[str, ...] = ()
     json_format: JsonFormat = JsonFormat()
 
@@ -75,11 +85,14 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StopDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """Why it stopped: exactly one of these is set, or none (cancelled, plain LENGTH)."""
+    """Why it stopped: exactly one of these is set, or none (cancelled, max_tokens ran out)."""
 
     constraint_complete: bool = False
     eos_token_id: int | None = None
+    stop_token_id: int | None = None
     stop_string: str | None = None
+    stop_regex: str | None = None  # the pattern
+    unit: Unit | None = None
     steered_tokens: int | None = None  # budget close: masks that the budget narrowed
 
 
@@ -106,6 +119,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     detail: StopDetail
     usage: Usage
     timing: Timing
+    abandoned: tuple[int, ...] = ()  # stop regexes, by place, no longer watched: too slow
     error: ServiceFailure | None = None  # set exactly when reason is ERROR
 
 

@@ -1,7 +1,7 @@
 """The front process: starts the engine process, serves, and ends with it.
 
     bind the port -> start the engine (it loads the model) -> serve -> SIGTERM or SIGINT:
-    health NOT_SERVING, refuse new requests, let running ones end -> close the engine
+    health NOT_SERVING, refuse new calls, let running ones end -> close the engine -> the port
 
 If the engine process ends by itself, so does this one: with status 1 and the reason.
 """
@@ -20,14 +20,19 @@ from grammar import Limits, warmup
 from service.config import Config
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
+from service.engine.known import KnownConstraints
 from service.engine.tokenizer import Tokenizer, TokenizerError
 from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling, Stopping
 from service.errors import ServiceError
 from service.rpc import server as grpc_server
-from service.rpc.convert import answer
+from service.rpc.constraint_servicer import ConstraintServicer
+from service.rpc.constraints import Constraints
+from service.rpc.convert import model as convert_model
 from service.rpc.draft import Draft, Report
 from service.rpc.front import Front
-from service.rpc.servicer import GenerationServicer, ModelServicer
+from service.rpc.generation_servicer import GenerationServicer
+from service.rpc.model_servicer import ModelServicer
+from service.rpc.tokens import Tokens
 
 ENGINE_GONE_SECONDS = 1.0  # calls get their UNAVAILABLE in this time; nothing else can come
 WARM_UP_SCHEMA = """{
@@ -65,25 +70,41 @@ async def serve(config: Config, folder: Path) -> int:
         if started is None:
             return 0
         model, tokenizer = started
-        compiler = Grammars(tokenizer.vocabulary(), timeout_s=config.compile_timeout_ms / 1_000)
+        compiler = Grammars(
+            tokenizer.vocabulary(),
+            timeout_s=config.compile_timeout_ms / 1_000,
+            known=KnownConstraints(
+                config.constraint_cache_bytes, config.max_pins, config.max_pinned_bytes
+            ),
+        )
         cleanup.callback(compiler.close)
+        tokens = Tokens(tokenizer, model.vocab_size)
+        cleanup.callback(tokens.close)
+        capacity = config.max_rows + config.max_queue
+        constraints = Constraints(compiler, capacity)
         front = Front(
             model=model,
             engine=engine,
             tokenizer=tokenizer,
-            compiler=compiler,
-            capacity=config.max_rows + config.max_queue,
+            tokens=tokens,
+            constraints=constraints,
+            capacity=capacity,
         )
         try:
             await _warm_up(front)
         except ServiceError as error:
             raise StartError(f"the first request failed: {error.message}") from error
-        described = answer.model(model, Limits(), config.compile_timeout_ms)
-        grpc_server.register(server, GenerationServicer(front), ModelServicer(front, described))
+        described = convert_model.model(model, Limits(), config.compile_timeout_ms)
+        grpc_server.register(
+            server,
+            GenerationServicer(front),
+            ConstraintServicer(constraints, model),
+            ModelServicer(model, described, tokens),
+        )
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
-        return await _until_stopped(config, server, front, engine, stop)
+        return await _until_stopped(config, server, engine, stop)
 
 
 async def _warm_up(front: Front) -> None:
@@ -159,17 +180,18 @@ async def _unless(stop: asyncio.Event, work: Awaitable[_Result]) -> _Result | No
 async def _until_stopped(
     config: Config,
     server: grpc_server.Server,
-    front: Front,
     engine: EngineClient,
     stop: asyncio.Event,
 ) -> int:
     """Serves until a signal or the engine's end, whichever is first; returns the exit status."""
     reason = await _unless(stop, engine.died)
-    front.drain()
     if reason is not None:
         _log.error("the engine process ended: %s", reason)
         await grpc_server.drain(server, ENGINE_GONE_SECONDS)
-        return 1
-    _log.info("stopping; %d requests may go on", front.num_requests)
-    await grpc_server.drain(server, config.drain_seconds)
-    return 0
+    else:
+        _log.info("stopping; %d calls may go on", server.draining.num_running)
+        if not await grpc_server.drain(server, config.drain_seconds):
+            _log.warning("%d calls did not end in time", server.draining.num_running)
+            await engine.close()  # they end with UNAVAILABLE
+    await grpc_server.stop(server)
+    return 0 if reason is None else 1

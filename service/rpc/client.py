@@ -53,13 +53,20 @@ def generate_stream(address: str, call: Call, timeout_s: float) -> Iterator[str]
 
 
 @contextmanager
-def _stub(address: str) -> Iterator[generation_pb2_grpc.GenerationServiceStub]:
+def connected(address: str) -> Iterator[grpc.Channel]:
+    """A channel to a server; a call on it that fails raises CallError."""
     options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
     with grpc.insecure_channel(address, options=options) as channel:
         try:
-            yield generation_pb2_grpc.GenerationServiceStub(channel)
+            yield channel
         except grpc.RpcError as error:
             raise CallError(_explain(address, error)) from None
+
+
+@contextmanager
+def _stub(address: str) -> Iterator[generation_pb2_grpc.GenerationServiceStub]:
+    with connected(address) as channel:
+        yield generation_pb2_grpc.GenerationServiceStub(channel)
 
 
 def _request(call: Call) -> generation_pb2.GenerateRequest:

@@ -33,6 +33,13 @@ class TokenIds:
 
 
 @dataclass(frozen=True, slots=True)
+class ConstraintId:
+    """Names a constraint that was compiled before."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the caller wants to read besides the text."""
 
@@ -49,6 +56,6 @@ class Draft:
     input: str | TokenIds | Chat
     sampling: Sampling
     stopping: Stopping
-    constraint: Constraint | None
+    constraint: Constraint | ConstraintId | None
     guaranteed: bool
     report: Report

@@ -11,17 +11,19 @@ thread (the tokenizer drops the GIL), and compiling gives the loop a turn about 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from grammar import Dfa, Diagnostic, GrammarError
+from grammar import Dfa, Diagnostic
+from service.engine.known import Known, canonical
 from service.engine.types import Chunk, Constraint, FinishReason, GenerationRequest, ModelInfo
-from service.errors import Busy, Code, InvalidRequest, ServiceError, Unavailable
+from service.errors import Busy, Code, InvalidRequest, ServiceError
 from service.rpc import refusals
+from service.rpc.constraints import Constraints
 from service.rpc.describe import with_description
-from service.rpc.draft import Chat, Draft, Message, Report, TokenIds
+from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenIds
+from service.rpc.tokens import Tokens
 
 
 class Engine(Protocol):
@@ -54,33 +56,6 @@ class Tokenizer(Protocol):
         ...
 
 
-class Compiled(Protocol):
-    """What the front wants to know of a ``grammar.Grammar``."""
-
-    @property
-    def min_tokens(self) -> int:
-        """Tokens that suffice for the shortest whole answer."""
-        ...
-
-    @property
-    def lexemes(self) -> Mapping[str, Dfa]:
-        """The automata that compiling had to build."""
-        ...
-
-    @property
-    def diagnostics(self) -> Sequence[Diagnostic]:
-        """Remarks."""
-        ...
-
-
-class Compiler(Protocol):
-    """Compiles constraints; knows those it has seen."""
-
-    async def compile(self, constraint: Constraint) -> Compiled:
-        """Raises GrammarError, or TimeoutError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """One of the places for requests, taken under an id; two of one id are not the same place."""
@@ -107,31 +82,26 @@ class Front:
         model: ModelInfo,
         engine: Engine,
         tokenizer: Tokenizer,
-        compiler: Compiler,
+        tokens: Tokens,
+        constraints: Constraints,
         capacity: int,
     ) -> None:
         """``capacity`` is the number of requests running and waiting together."""
         self.model = model
         self.tokenizer = tokenizer
+        self._tokens = tokens
         self._engine = engine
-        self._compiler = compiler
+        self._constraints = constraints
         self._capacity = capacity
         self._places: dict[str, Place] = {}
-        self._draining = False
 
     @property
     def num_requests(self) -> int:
         """Requests that hold a place."""
         return len(self._places)
 
-    def drain(self) -> None:
-        """From now on no request is accepted; those accepted go on."""
-        self._draining = True
-
     def reserve(self, request_id: str) -> Place:
-        """Takes a place under this id. Raises Unavailable, Busy or ServiceError."""
-        if self._draining:
-            raise Unavailable("DRAINING", "the server is stopping")
+        """Takes a place under this id. Raises Busy or ServiceError."""
         if request_id in self._places:
             raise ServiceError(
                 Code.ALREADY_EXISTS,
@@ -159,22 +129,25 @@ class Front:
 
         ``deadline`` is on the clock of ``time.monotonic``. Raises ServiceError.
         """
-        prompt_ids = await self._prompt_ids(draft)
-        compiled = await self._compile(draft.constraint) if draft.constraint else None
-        self._check_budget(draft, len(prompt_ids), compiled)
+        told = self._told(draft.constraint)
+        prompt_ids = await self._prompt_ids(draft, told)
+        known = None
+        if draft.constraint:
+            known, _ = await self._constraints.compile(draft.constraint)
+        self._check_budget(draft, len(prompt_ids), known)
         request = GenerationRequest(
             request_id=draft.request_id,
             prompt_ids=prompt_ids,
             sampling=draft.sampling,
             stopping=draft.stopping,
-            constraint=draft.constraint,
+            constraint=known.constraint if known else None,
             guaranteed=draft.guaranteed,
             deadline=deadline,
         )
         return Accepted(
             request=request,
-            lexemes=compiled.lexemes if compiled else None,
-            diagnostics=compiled.diagnostics if compiled else (),
+            lexemes=known.lexemes if known else None,
+            diagnostics=known.diagnostics if known else (),
             report=draft.report,
         )
 
@@ -187,47 +160,42 @@ class Front:
                 raise ServiceError(Code.CANCELLED, "CANCELLED", "the request was cancelled")
             yield chunk
 
-    async def _prompt_ids(self, draft: Draft) -> tuple[int, ...]:
+    def _told(self, asked: Constraint | ConstraintId | None) -> Constraint | None:
+        """The constraint as the model may be told of it: one of an id in its canonical form."""
+        if isinstance(asked, ConstraintId):
+            return canonical(self._constraints.named(asked).constraint)
+        return asked
+
+    async def _prompt_ids(self, draft: Draft, told: Constraint | None) -> tuple[int, ...]:
         match draft.input:
             case TokenIds(ids):
                 return ids
             case Chat(messages, describe):
-                if describe and draft.constraint:
-                    messages = with_description(messages, draft.constraint)
+                if describe and told:
+                    messages = with_description(messages, told)
                 return await self._chat_ids(messages)
             case text:
-                prompt_ids = await asyncio.to_thread(self.tokenizer.encode, text)
+                prompt_ids = await self._tokens.call(
+                    len(text), lambda: self.tokenizer.encode(text)
+                )
                 if not prompt_ids:
                     raise InvalidRequest("prompt", "has no token")
                 return tuple(prompt_ids)
 
     async def _chat_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         turns = [{"role": each.role, "content": each.content} for each in messages]
+        length = sum(len(each.content) for each in messages)
         try:
-            return tuple(await asyncio.to_thread(self.tokenizer.apply_chat, turns))
+            ids = await self._tokens.call(length, lambda: self.tokenizer.apply_chat(turns))
+            return tuple(ids)
         except ValueError as error:
             raise InvalidRequest(
                 "chat.messages", f"the model's chat template refuses them: {error}"
             ) from None
 
-    async def _compile(self, constraint: Constraint) -> Compiled:
-        try:
-            return await self._compiler.compile(constraint)
-        except GrammarError as error:
-            raise refusals.from_grammar(error, constraint) from None
-        except TimeoutError:
-            raise ServiceError(
-                Code.RESOURCE_EXHAUSTED,
-                "COMPILE_TIMEOUT",
-                f"constraint.{constraint.kind}: takes too long to compile",
-                quota="compile_timeout_ms",
-            ) from None
-
-    def _check_budget(
-        self, draft: Draft, num_prompt_tokens: int, compiled: Compiled | None
-    ) -> None:
+    def _check_budget(self, draft: Draft, num_prompt_tokens: int, known: Known | None) -> None:
         """Refuses a prompt that leaves no room, and a budget below the shortest whole answer."""
-        shortest = compiled.min_tokens if compiled and draft.guaranteed else 0
+        shortest = known.min_tokens if known and draft.guaranteed else 0
         needed = max(shortest, 1)
         limit = self.model.max_request_tokens
         if num_prompt_tokens + needed > limit:

@@ -1,23 +1,22 @@
 """Bytes that are no message: INVALID_ARGUMENT, where gRPC itself would answer UNKNOWN.
 
-The interceptor lets the deserialiser's error through as the request, and a handler in front of
-the real one answers it. Only our own services: others (health) have handlers of other shapes.
+The interceptor lets the deserialiser's error through as the request, and a guard in front of the
+real handler answers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 from typing_extensions import override
 
 from service.errors import Code, ServiceError
+from service.rpc.answering import Context
 from service.rpc.convert import status
-
-_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # generic in the stubs only
-_Context = grpc.aio.ServicerContext[Any, Any]
+from service.rpc.guards import Handler, Parse, guarded, is_ours
 
 
 class MalformedMessages(grpc.aio.ServerInterceptor):
@@ -26,23 +25,16 @@ class MalformedMessages(grpc.aio.ServerInterceptor):
     @override
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler | None]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> _Handler | None:
+    ) -> Handler | None:
         handler = await continuation(handler_call_details)
-        if handler is None or not handler_call_details.method.startswith("/syntaxd."):
+        if handler is None or not is_ours(handler_call_details):
             return handler  # None: no such method, which gRPC answers
-        parse = _lenient(handler.request_deserializer)
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                _stream(handler.unary_stream), parse, handler.response_serializer
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            _unary(handler.unary_unary), parse, handler.response_serializer
-        )
+        return guarded(handler, _refuse_malformed, _lenient(handler.request_deserializer))
 
 
-def _lenient(parse: Any) -> Callable[[bytes], Any]:
+def _lenient(parse: Any) -> Parse:
     """The deserialiser, with its error as the result."""
 
     def parsed(data: bytes) -> Any:
@@ -54,24 +46,7 @@ def _lenient(parse: Any) -> Callable[[bytes], Any]:
     return parsed
 
 
-def _unary(behaviour: Any) -> Any:
-    async def handle(request: Any, context: _Context) -> Any:
-        await _refuse_malformed(request, context)
-        return await behaviour(request, context)
-
-    return handle
-
-
-def _stream(behaviour: Any) -> Any:
-    async def handle(request: Any, context: _Context) -> AsyncIterator[Any]:
-        await _refuse_malformed(request, context)
-        async for message in behaviour(request, context):
-            yield message
-
-    return handle
-
-
-async def _refuse_malformed(request: Any, context: _Context) -> None:
+async def _refuse_malformed(request: Any, context: Context) -> None:
     if isinstance(request, DecodeError):
         error = ServiceError(
             Code.INVALID_ARGUMENT, "MALFORMED_MESSAGE", f"the request does not parse: {request}"

@@ -6,15 +6,26 @@ become ServiceErrors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from grammar import KeywordReport
 from grammar import errors as grammar_errors
 from service.engine.types import Constraint, ServiceFailure
 from service.errors import Code, ServiceError, Violation
 
 
-def from_grammar(error: grammar_errors.GrammarError, constraint: Constraint) -> ServiceError:
-    """A constraint that does not compile, as an answer that names its place and what to do."""
+def from_grammar(
+    error: grammar_errors.GrammarError,
+    constraint: Constraint,
+    refused: Sequence[KeywordReport] = (),
+) -> ServiceError:
+    """A constraint that does not compile, as an answer that names its place and what to do.
+
+    ``refused``: all keywords that are refused, where ``error`` is about the first of them.
+    """
     field = f"constraint.{constraint.kind}"
-    code, reason, metadata, quota = Code.INVALID_ARGUMENT, "CONSTRAINT_SYNTAX", {}, ""
+    code, reason, quota = Code.INVALID_ARGUMENT, "CONSTRAINT_SYNTAX", ""
+    metadata: dict[str, str] = {}
     match error:
         case grammar_errors.UnsupportedError():
             reason, metadata = "UNSUPPORTED_KEYWORD", {"keyword": error.keyword}
@@ -24,12 +35,15 @@ def from_grammar(error: grammar_errors.GrammarError, constraint: Constraint) -> 
             code, reason, quota = Code.RESOURCE_EXHAUSTED, "CONSTRAINT_TOO_COMPLEX", error.limit
             metadata = {"limit": error.limit}
     place = error.location or "its root"
+    wrong = [(each.location, each.reason) for each in refused] or [(error.location, error.message)]
     return ServiceError(
         code,
         reason,
         f"{field}: at {place}: {error.message}",
         metadata={"location": error.location, **metadata},
-        violations=(Violation(field, f"at {place}: {error.message}"),),
+        violations=tuple(
+            Violation(field, f"at {location or 'its root'}: {why}") for location, why in wrong
+        ),
         quota=quota,
     )
 

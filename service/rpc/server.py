@@ -1,19 +1,35 @@
-"""The grpc.aio server around the servicers: health, reflection, limits."""
+"""The grpc.aio server around the servicers: health, reflection, limits, and its end."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from service.rpc.constraint_servicer import ConstraintServicer
+from service.rpc.draining import Draining
+from service.rpc.generation_servicer import GenerationServicer
 from service.rpc.malformed import MalformedMessages
-from service.rpc.pb.v1 import generation_pb2, generation_pb2_grpc, model_pb2, model_pb2_grpc
-from service.rpc.servicer import GenerationServicer, ModelServicer
+from service.rpc.model_servicer import ModelServicer
+from service.rpc.pb.v1 import (
+    constraint_pb2,
+    constraint_pb2_grpc,
+    generation_pb2,
+    generation_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+)
 
 GENERATION = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
+CONSTRAINT = constraint_pb2.DESCRIPTOR.services_by_name["ConstraintService"].full_name
 MODEL = model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
+SERVICES = (GENERATION, CONSTRAINT, MODEL)
+
+_LAST_BYTES_SECONDS = 0.5  # for answers on their way; whoever watches health is cut off then
 
 
 class PortInUseError(OSError):
@@ -22,17 +38,19 @@ class PortInUseError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A grpc.aio server that is bound, and its health."""
+    """A grpc.aio server that is bound, its health, and its calls."""
 
     grpc_server: grpc.aio.Server
     health: health.aio.HealthServicer
+    draining: Draining
     port: int
 
 
 def bind(host: str, port: int, max_message_bytes: int) -> Server:
     """A server that has its port and serves nothing yet. Raises PortInUseError."""
+    draining = Draining()
     server = grpc.aio.server(
-        interceptors=[MalformedMessages()],
+        interceptors=[draining, MalformedMessages()],
         options=[
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", max_message_bytes),
@@ -46,25 +64,42 @@ def bind(host: str, port: int, max_message_bytes: int) -> Server:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError:
         raise PortInUseError(f"cannot listen on {host}:{port}") from None
-    return Server(server, health.aio.HealthServicer(), bound)
+    return Server(server, health.aio.HealthServicer(), draining, bound)
 
 
-def register(server: Server, generation: GenerationServicer, model: ModelServicer) -> None:
+def register(
+    server: Server,
+    generation: GenerationServicer,
+    constraint: ConstraintServicer,
+    model: ModelServicer,
+) -> None:
     """Adds every service to the server, before it starts."""
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(generation, server.grpc_server)
+    constraint_pb2_grpc.add_ConstraintServiceServicer_to_server(constraint, server.grpc_server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(model, server.grpc_server)
     health_pb2_grpc.add_HealthServicer_to_server(server.health, server.grpc_server)
-    names = (GENERATION, MODEL, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server.grpc_server)
 
 
 async def set_serving(server: Server, model: str) -> None:
     """Health SERVING for the server (""), each service, and the model by name."""
-    for name in ("", GENERATION, MODEL, model):
+    for name in ("", *SERVICES, model):
         await server.health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
 
-async def drain(server: Server, seconds: float) -> None:
-    """Health NOT_SERVING at once; running calls may go on for ``seconds``, new ones not."""
+async def drain(server: Server, seconds: float) -> bool:
+    """Refuses new calls and lets running ones go on; True once none runs, False after ``seconds``.
+
+    Health is NOT_SERVING from the first moment.
+    """
+    server.draining.begin()
     await server.health.enter_graceful_shutdown()
-    await server.grpc_server.stop(seconds)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(server.draining.idle(), seconds)
+    return not server.draining.num_running
+
+
+async def stop(server: Server) -> None:
+    """Closes the port and, a moment later, every call that still runs."""
+    await server.grpc_server.stop(_LAST_BYTES_SECONDS)

@@ -15,11 +15,13 @@ from tools import stubs
 FILES = [constraint_pb2.DESCRIPTOR, generation_pb2.DESCRIPTOR, model_pb2.DESCRIPTOR]
 ROOT = Path(__file__).resolve().parents[2]
 GENERATION = (ROOT / "proto/syntaxd/v1/generation.proto").read_text()
+CONTRACT = "".join(each.read_text() for each in (ROOT / "proto/syntaxd/v1").glob("*.proto"))
 
 
-def test_committed_stubs_are_those_of_the_protos(tmp_path):
+@pytest.mark.parametrize("folder", stubs.OUTS, ids=["service", "client"])
+def test_committed_stubs_are_those_of_the_protos(tmp_path, folder):
     stubs.generate(tmp_path / "v1")
-    committed = {path.name: path.read_text() for path in stubs.OUT.glob("*.py*")}
+    committed = {path.name: path.read_text() for path in folder.glob("*.py*")}
     assert {path.name: path.read_text() for path in (tmp_path / "v1").iterdir()} == committed
 
 
@@ -87,8 +89,21 @@ def test_every_reason_we_send_is_explained_where_callers_look():
     )
     calls += re.findall(r"Code\.\w+,\s*\"([A-Z_]+)\"", source)
     assert {"BUDGET_TOO_SMALL", "QUEUE_FULL", "COMPILE_TIMEOUT", "UNKNOWN_MODEL"} <= set(calls)
+    assert {"UNKNOWN_CONSTRAINT", "QUOTA", "CHECK_TIMEOUT", "DRAINING"} <= set(calls)
     for reason in sorted(set(calls)):
-        assert re.search(rf"\b{reason}\b", GENERATION), reason
+        assert re.search(rf"\b{reason}\b", CONTRACT), reason
+
+
+@pytest.mark.parametrize(
+    "rpc",
+    [rpc for file in FILES for each in file.services_by_name.values() for rpc in each.methods],
+    ids=lambda rpc: rpc.name,
+)
+def test_every_rpc_says_what_it_answers(rpc):
+    """In its own comment or by pointing to its service's, which has the codes."""
+    text = CONTRACT[: CONTRACT.index(f"  rpc {rpc.name}(")]
+    comment = text.rpartition("\n\n" if "\n\n  //" in text else "{")[2]
+    assert re.search(r"INVALID_ARGUMENT|NOT_FOUND|See the service", comment), rpc.name
 
 
 def test_the_released_image_is_of_this_package():

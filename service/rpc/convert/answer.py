@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from grammar import Diagnostic, Limits
+from grammar import Diagnostic
 from service.engine import types as domain
 from service.rpc.draft import Report
 from service.rpc.front import Accepted
-from service.rpc.pb.v1 import constraint_pb2, generation_pb2, model_pb2
+from service.rpc.pb.v1 import constraint_pb2, generation_pb2
 
 TokenBytes = Callable[[int], bytes]
 
@@ -44,7 +44,7 @@ def whole(
         ],
         usage=_usage(finish.usage),
         timing=_timing(finish.timing, accepted.report),
-        diagnostics=_diagnostics(accepted.diagnostics),
+        diagnostics=diagnostics(accepted.diagnostics),
         effective_sampling=_sampling(accepted.request.sampling),
     )
 
@@ -56,7 +56,7 @@ def started(accepted: Accepted, model: str) -> generation_pb2.GenerateStreamResp
         started=generation_pb2.Started(
             model=model,
             prompt_tokens=len(accepted.request.prompt_ids),
-            diagnostics=_diagnostics(accepted.diagnostics),
+            diagnostics=diagnostics(accepted.diagnostics),
             effective_sampling=_sampling(accepted.request.sampling),
         ),
     )
@@ -89,26 +89,6 @@ def events(
                 usage=_usage(finish.usage), timing=_timing(finish.timing, accepted.report)
             ),
         )
-
-
-def model(info: domain.ModelInfo, limits: Limits, compile_timeout_ms: int) -> model_pb2.Model:
-    """What is served, and what may be asked of it."""
-    return model_pb2.Model(
-        name=info.name,
-        max_context_tokens=info.max_request_tokens,
-        vocab_size=info.vocab_size,
-        eos_token_ids=info.eos_token_ids,
-        capabilities=model_pb2.Capabilities(
-            constraint_kinds=["json_schema", "regex", "choice"],
-            limits=model_pb2.Limits(
-                max_schema_bytes=limits.max_schema_bytes,
-                max_schema_depth=limits.max_schema_depth,
-                max_regex_bytes=limits.max_regex_bytes,
-                max_choices=limits.max_choices,
-                compile_timeout_ms=compile_timeout_ms,
-            ),
-        ),
-    )
 
 
 def _tokens(
@@ -159,7 +139,8 @@ def _timing(timing: domain.Timing, report: Report) -> generation_pb2.Timing | No
     )
 
 
-def _diagnostics(diagnostics: Iterable[Diagnostic]) -> list[constraint_pb2.Diagnostic]:
+def diagnostics(remarks: Iterable[Diagnostic]) -> list[constraint_pb2.Diagnostic]:
+    """Remarks about a constraint."""
     return [
         constraint_pb2.Diagnostic(
             severity=(
@@ -171,7 +152,7 @@ def _diagnostics(diagnostics: Iterable[Diagnostic]) -> list[constraint_pb2.Diagn
             location=each.location,
             message=each.message,
         )
-        for each in diagnostics
+        for each in remarks
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from service.engine.types import Constraint, JsonFormat, ModelInfo, Sampling, Stopping
 from service.errors import InvalidRequest, NotFound
-from service.rpc.draft import Chat, Draft, Message, Report, TokenIds
+from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenIds
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2
 
 MAX_REQUEST_ID_BYTES = 128  # it is written into every log line
@@ -57,13 +57,13 @@ def check_model_name(name: str, model: ModelInfo) -> None:
 def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
     """The request in domain terms. Raises InvalidRequest or NotFound."""
     check_model_name(request.model, model)
-    constraint = _constraint(request.constraint) if request.HasField("constraint") else None
+    asked = read_constraint(request.constraint) if request.HasField("constraint") else None
     return Draft(
         request_id=_request_id(request.request_id),
-        input=_input(request, model, constrained=constraint is not None),
-        sampling=_sampling(request.sampling, model.default_sampling, constraint),
+        input=_input(request, model, constrained=asked is not None),
+        sampling=_sampling(request.sampling, model.default_sampling, asked),
         stopping=_stopping(request.stopping),
-        constraint=constraint,
+        constraint=asked,
         guaranteed=_one_of("completion_policy", request.completion_policy, _GUARANTEED),
         report=_report(request.response),
     )
@@ -124,7 +124,9 @@ def _chat(chat: generation_pb2.ChatInput, *, constrained: bool) -> Chat:
 
 
 def _sampling(
-    given: generation_pb2.SamplingParams, default: Sampling, constraint: Constraint | None
+    given: generation_pb2.SamplingParams,
+    default: Sampling,
+    constraint: Constraint | ConstraintId | None,
 ) -> Sampling:
     usual: _Scope = "free_text" if constraint else "all"
     scope = _one_of("sampling.penalty_scope", given.penalty_scope, {0: usual, **_SCOPES})
@@ -193,12 +195,25 @@ def _report(given: generation_pb2.ResponseOptions) -> Report:
     return Report(given.token_ids, given.timing, interval)
 
 
-def _constraint(given: constraint_pb2.Constraint) -> Constraint:
+def read_constraint(given: constraint_pb2.Constraint) -> Constraint | ConstraintId:
+    """A constraint by content or by id. Raises InvalidRequest."""
     kind = given.WhichOneof("kind")
     if kind is None:
-        raise InvalidRequest("constraint.kind", "set one of json_schema, regex and choice")
+        raise InvalidRequest(
+            "constraint.kind", "set one of json_schema, regex, choice and constraint_id"
+        )
+    if kind == "constraint_id" and given.HasField("json_format"):
+        raise InvalidRequest(
+            "constraint.json_format",
+            "means nothing beside constraint_id, which stands for the constraint with the "
+            "json_format it was compiled with",
+        )
     if kind != "json_schema" and given.HasField("json_format"):
         raise InvalidRequest("constraint.json_format", f"means nothing beside {kind}")
+    if kind == "constraint_id":
+        if not given.constraint_id:
+            raise InvalidRequest("constraint.constraint_id", "empty")
+        return ConstraintId(given.constraint_id)
     if kind == "json_schema":
         json_format = _json_format(given.json_format)
         return Constraint(kind=kind, text=given.json_schema, json_format=json_format)

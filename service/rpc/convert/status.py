@@ -11,31 +11,36 @@ from service.errors import Code, ServiceError
 
 DOMAIN = "syntaxd"
 
+# A status travels in the call's trailers, for which gRPC libraries accept 8 KiB by default; the
+# message is in it twice, once with what is not ASCII as %XX, and the details as base64.
+MAX_MESSAGE_BYTES = 512
+MAX_VALUE_BYTES = 512
+MAX_VIOLATIONS_BYTES = 2_400
+_ELLIPSIS = "…"
+
 
 def to_proto(error: ServiceError) -> status_pb2.Status:
-    """google.rpc.Status with ErrorInfo and whichever of the other details apply."""
+    """google.rpc.Status with ErrorInfo and whichever of the other details apply.
+
+    Texts that callers sent (a pointer through a key of a megabyte) may be in all of it, so each
+    is cut, and there are as many violations as there is room for.
+    """
+    violations = _violations(error) if error.code is Code.INVALID_ARGUMENT else []
+    metadata = {key: cut(value, MAX_VALUE_BYTES) for key, value in error.metadata.items()}
+    if left_out := len(error.violations) - len(violations) if violations else 0:
+        metadata["violationsLeftOut"] = str(left_out)
+    message_text = cut(error.message, MAX_MESSAGE_BYTES)
     details: list[message.Message] = [
-        error_details_pb2.ErrorInfo(
-            reason=error.reason, domain=DOMAIN, metadata=dict(error.metadata)
-        )
+        error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)
     ]
-    if error.violations and error.code is Code.INVALID_ARGUMENT:
-        details.append(
-            error_details_pb2.BadRequest(
-                field_violations=[
-                    error_details_pb2.BadRequest.FieldViolation(
-                        field=violation.field, description=violation.description
-                    )
-                    for violation in error.violations
-                ]
-            )
-        )
+    if violations:
+        details.append(error_details_pb2.BadRequest(field_violations=violations))
     if error.quota:
         details.append(
             error_details_pb2.QuotaFailure(
                 violations=[
                     error_details_pb2.QuotaFailure.Violation(
-                        subject=error.quota, description=error.message
+                        subject=error.quota, description=message_text
                     )
                 ]
             )
@@ -45,8 +50,31 @@ def to_proto(error: ServiceError) -> status_pb2.Status:
         delay.FromMilliseconds(round(error.retry_after_s * 1_000))
         details.append(error_details_pb2.RetryInfo(retry_delay=delay))
     return status_pb2.Status(
-        code=int(error.code), message=error.message, details=[_packed(each) for each in details]
+        code=int(error.code), message=message_text, details=[_packed(each) for each in details]
     )
+
+
+def cut(text: str, max_bytes: int) -> str:
+    """The text, or its beginning and an ellipsis, in at most so many bytes of UTF-8."""
+    data = text.encode()
+    if len(data) <= max_bytes:
+        return text
+    return data[: max_bytes - len(_ELLIPSIS.encode())].decode(errors="ignore") + _ELLIPSIS
+
+
+def _violations(error: ServiceError) -> list[error_details_pb2.BadRequest.FieldViolation]:
+    """The first ones, at least one."""
+    found: list[error_details_pb2.BadRequest.FieldViolation] = []
+    room = MAX_VIOLATIONS_BYTES
+    for violation in error.violations:
+        each = error_details_pb2.BadRequest.FieldViolation(
+            field=violation.field, description=cut(violation.description, MAX_MESSAGE_BYTES)
+        )
+        room -= each.ByteSize()
+        if found and room < 0:
+            break
+        found.append(each)
+    return found
 
 
 def to_grpc(error: ServiceError) -> grpc.Status:

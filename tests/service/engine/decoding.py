@@ -32,11 +32,7 @@ def make_decoder(
 
 
 def make_request(name: str, prompt: str | None = None, **fields: Any) -> GenerationRequest:
-    stopping = {
-        key: fields.pop(key)
-        for key in ("max_tokens", "min_tokens", "stop", "include_stop_in_output")
-        if key in fields
-    }
+    stopping = {key: fields.pop(key) for key in Stopping.__struct_fields__ if key in fields}
     return GenerationRequest(
         request_id=name,
         prompt_ids=fakes.encode(f"{name}>" if prompt is None else prompt),

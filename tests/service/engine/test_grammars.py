@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
 import grammar
 from service.engine import grammars
 from service.engine.grammars import GrammarCache, Grammars, SlicedCompiler
-from service.engine.types import Constraint
+from service.engine.types import Constraint, JsonFormat
 
 VOCABULARY = grammar.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=(256,))
 
@@ -19,12 +20,15 @@ def choice(*texts: str) -> Constraint:
 
 
 class Sized:
+    min_tokens = 1
+    lexemes: ClassVar = {}
+
     def __init__(self, nbytes):
         self.nbytes = nbytes
 
 
 def test_the_least_recently_used_goes_first_when_over_the_bound():
-    cache = GrammarCache(max_bytes=100)
+    cache = GrammarCache(max_bytes=150)
     a, b, c = choice("a"), choice("b"), choice("c")
     cache.put(a, Sized(40))
     cache.put(b, Sized(40))
@@ -38,10 +42,10 @@ def test_the_least_recently_used_goes_first_when_over_the_bound():
 
 
 def test_what_grew_since_counts_as_it_is_now():
-    cache = GrammarCache(max_bytes=100)
+    cache = GrammarCache(max_bytes=200)
     growing = Sized(10)
     cache.put(choice("a"), growing)
-    growing.nbytes = 99
+    growing.nbytes = 199
     cache.put(choice("b"), Sized(10))
     assert cache.get(choice("a")) is None
 
@@ -64,8 +68,10 @@ def slow_steps(monkeypatch):
 async def test_equal_constraints_in_flight_are_compiled_once_and_then_kept(slow_steps):
     compiler = Grammars(VOCABULARY)
     first = await asyncio.gather(*(compiler.compile(choice("a", "b")) for _ in range(5)))
-    again = await compiler.compile(choice("a", "b"))
-    assert {id(each) for each in [*first, again]} == {id(again)}
+    again, cached = await compiler.compile(choice("a", "b"))
+    assert {id(each) for each, _ in first} == {id(again)}
+    assert cached
+    assert not any(each for _, each in first)
     assert slow_steps == [choice("a", "b")]
     compiler.close()
 
@@ -75,7 +81,7 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(slow_steps)
     tasks = [asyncio.create_task(compiler.compile(choice(*"abc"))) for _ in range(2)]
     await asyncio.sleep(0)
     tasks[0].cancel()
-    assert (await tasks[1]).nbytes == 1
+    assert (await tasks[1])[0].compiled.nbytes == 1
     compiler.close()
 
 
@@ -85,7 +91,7 @@ async def test_a_compile_that_takes_too_long_is_given_up_and_not_remembered(slow
     with pytest.raises(TimeoutError):
         await compiler.compile(monster)
     compiler._timeout_s = 60
-    assert (await compiler.compile(monster)).nbytes == 1
+    assert (await compiler.compile(monster))[0].compiled.nbytes == 1
     compiler.close()
 
 
@@ -102,7 +108,7 @@ async def test_an_error_reaches_everyone_who_waits():
 async def test_the_engine_compiles_with_what_the_front_built():
     front = Grammars(VOCABULARY)
     constraint = Constraint(kind="json_schema", text='{"type": "string", "pattern": "^a+b$"}')
-    lexemes = (await front.compile(constraint)).lexemes
+    lexemes = (await front.compile(constraint))[0].lexemes
     front.close()
     engine = SlicedCompiler(VOCABULARY)
     engine.start(constraint, lexemes)
@@ -112,3 +118,91 @@ async def test_the_engine_compiles_with_what_the_front_built():
     assert isinstance(outcome[1], grammar.Grammar)
     assert engine.get(constraint) is outcome[1]
     assert not engine.is_busy
+
+
+SCHEMA = """{
+  "type": "object",
+  "title": "a person",
+  "properties": {"name": {"type": "string", "format": "x"}, "age": {"type": "integer"}},
+  "required": ["age"]
+}"""
+
+
+@pytest.fixture
+def compiler():
+    made = Grammars(VOCABULARY)
+    yield made
+    made.close()
+
+
+async def test_the_summary_has_a_shortest_text_and_what_becomes_of_each_keyword(compiler):
+    known, _ = await compiler.compile(Constraint(kind="json_schema", text=SCHEMA))
+    summary = await compiler.summary(known)
+    assert summary.example == b'{"age":0}'
+    assert known.min_tokens == len(summary.example)
+    assert summary.max_tokens is None
+    treatments = {each.location: each.treatment for each in summary.keywords}
+    assert treatments["/title"] == "annotation"
+    assert treatments["/properties/name/format"] == "annotation"
+    assert treatments["/properties/age/type"] == "enforced"
+    assert summary.num_keywords == len(summary.keywords) == 7
+    assert await compiler.summary(known) is summary
+
+
+async def test_a_finite_language_has_a_longest_output(compiler):
+    known, _ = await compiler.compile(choice("a", "abc"))
+    assert (await compiler.summary(known)).max_tokens == 3
+    assert (await compiler.summary(known)).keywords == ()
+
+
+async def test_every_refused_keyword_is_found(compiler):
+    text = '{"not": {}, "properties": {"a": {"not": {}}, "b": {"type": "null"}}}'
+    reports = await compiler.refused(Constraint(kind="json_schema", text=text))
+    assert [each.location for each in reports] == ["/not", "/properties/a/not"]
+
+
+JUDGED = [
+    ('{"age":3}', "complete"),
+    ('{ "name" : "x",\r\n' + " " * 300 + '"age" : 3.0 }', "complete"),  # any space, any order
+    ('{"age":3,"more":[1,2]}', "complete"),  # additional properties
+    ('{"ag', "incomplete"),
+    ('{"age":"3"}', "rejected"),
+    ('{"name":"x"}', "rejected"),
+]
+
+
+@pytest.mark.parametrize(("text", "verdict"), JUDGED)
+async def test_a_text_is_judged_however_it_is_spelled(compiler, text, verdict):
+    recogniser = await compiler.recogniser(Constraint(kind="json_schema", text=SCHEMA))
+    assert (await compiler.check(recogniser, text.encode())).verdict == verdict
+
+
+async def test_undeclared_keys_are_refused_where_the_constraint_says_so(compiler):
+    form = JsonFormat(additional_properties_default="forbid")
+    constraint = Constraint(kind="json_schema", text=SCHEMA, json_format=form)
+    recogniser = await compiler.recogniser(constraint)
+    found = await compiler.check(recogniser, b'{"age":3,"more":1}')
+    assert (found.verdict, found.offset) == ("rejected", 10)
+
+
+async def test_a_recogniser_is_compiled_once_for_many_texts(compiler):
+    first = await compiler.recogniser(choice("a", "b"))
+    assert await compiler.recogniser(choice("a", "b")) is first
+
+
+async def test_a_text_that_takes_too_long_is_given_up():
+    compiler = Grammars(VOCABULARY)
+    recogniser = await compiler.recogniser(Constraint(kind="json_schema", text="{}"))
+    compiler._timeout_s = -1
+    with pytest.raises(TimeoutError):
+        await compiler.check(recogniser, b"[" * 2_000_000)
+    compiler.close()
+
+
+async def test_texts_are_checked_side_by_side_with_one_recogniser(compiler):
+    recogniser = await compiler.recogniser(Constraint(kind="json_schema", text=SCHEMA))
+    texts = [f'{{"age":{n},"k{n}":' + "[" * 60 * n + "]" * 60 * n + "}" for n in range(1, 9)]
+    texts += ["[" * 10_000, '{"age":x']
+    found = await asyncio.gather(*(compiler.check(recogniser, t.encode()) for t in texts))
+    assert [each.verdict for each in found] == ["complete"] * 8 + ["rejected"] * 2
+    assert [each.offset for each in found[-2:]] == [0, 7]

@@ -51,9 +51,9 @@ def test_a_stream_gets_a_token_each_step_while_a_neighbour_compiles(tmp_path, mo
 
     core = load(settings)
     slices = []
-    run_slice = grammars._run_slice
+    run_slice = grammars.run_slice
     monkeypatch.setattr(
-        grammars, "_run_slice", lambda steps, s: slices.append(s) or run_slice(steps, s)
+        grammars, "run_slice", lambda steps, s: slices.append(s) or run_slice(steps, s)
     )
     core.submit(make_request("stream", max_tokens=400, min_tokens=400), {})
     while not any(chunk.tokens for chunk in core.step()):

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.sampling import SamplingRow, TokenCounts, sample, uniforms
+from service.engine.sampling import LogitBias, SamplingRow, TokenCounts, sample, uniforms
 from service.engine.types import Sampling
 
 SIZE = 77
@@ -28,6 +28,8 @@ def naive(logits, allowed, row, penalizable=None):
             v = values[token]
             v = v / s.repetition_penalty if v > 0 else v * s.repetition_penalty
             values[token] = v - count * s.frequency_penalty - s.presence_penalty
+    for token, bias in s.logit_bias:
+        values[token] += bias
     kept = sorted(allowed, key=lambda t: -values[t])
     if s.temperature == 0:
         return min(t for t in kept if values[t] == values[kept[0]])
@@ -69,6 +71,9 @@ settings = st.builds(
     presence_penalty=st.sampled_from([0.0, 1.1]),
     repetition_penalty=st.sampled_from([1.0, 1.3, 0.8]),
     seed=st.integers(0, 2**64 - 1),
+    logit_bias=st.dictionaries(
+        st.integers(0, SIZE - 1), st.sampled_from([-100.0, -1.5, 0.25, 100.0]), max_size=5
+    ).map(lambda bias: tuple(bias.items())),
 )
 
 
@@ -82,7 +87,11 @@ def test_equals_the_obvious_definition_for_every_row_of_a_batch(each, noise_seed
         counts = TokenCounts(rng.integers(0, SIZE, size=rng.integers(0, 40)).tolist())
         scope = {int(t) for t in rng.integers(0, SIZE, size=30)} if i % 2 else None
         row = SamplingRow(
-            sampling, int(rng.integers(0, 99)), counts, None if scope is None else pack(scope)
+            sampling,
+            int(rng.integers(0, 99)),
+            counts,
+            None if scope is None else pack(scope),
+            LogitBias.of(sampling),
         )
         rows.append(row)
         masks.append(pack(allowed))
@@ -165,3 +174,13 @@ def test_masked_tokens_do_not_count_in_top_p():
     }
     assert len(drawn) > 40
     assert 0 not in drawn
+
+
+def test_a_bias_decides_among_what_the_mask_allows_and_nothing_else():
+    biased = Sampling(temperature=0, logit_bias=((3, 100.0), (4, 50.0)))
+    row = SamplingRow(biased, 0, bias=LogitBias.of(biased))
+    logits = torch.zeros(1, SIZE)
+    assert sample(logits.clone(), None, [row]).token_ids.tolist() == [3]
+    without = pack(set(range(SIZE)) - {3})[None].copy()
+    assert sample(logits.clone(), without, [row]).token_ids.tolist() == [4]
+    assert LogitBias.of(Sampling()) is None

@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
+import numpy as np
 
-from grammar import Limits
+from grammar import Check, Limits
 from grammar.errors import ConstraintSyntaxError, GrammarError
+from service.engine.known import Known, KnownConstraints, Summary, id_of
 from service.engine.types import (
     Chunk,
     Finish,
@@ -23,14 +25,18 @@ from service.engine.types import (
     Usage,
 )
 from service.rpc import server as grpc_server
-from service.rpc.convert import answer
+from service.rpc.constraint_servicer import ConstraintServicer
+from service.rpc.constraints import Constraints
+from service.rpc.convert import model as convert_model
 from service.rpc.front import Front
-from service.rpc.servicer import GenerationServicer, ModelServicer
+from service.rpc.generation_servicer import GenerationServicer
+from service.rpc.model_servicer import ModelServicer
+from service.rpc.tokens import Tokens
 
 MODEL = ModelInfo(
     name="tiny",
-    max_context_tokens=64,
-    max_request_tokens=64,
+    max_context_tokens=256,
+    max_request_tokens=256,
     vocab_size=256,
     logit_size=256,
     dtype="float32",
@@ -86,8 +92,9 @@ class FakeEngine:
 class FakeTokenizer:
     """A byte is a token; a conversation is its contents, one after the other."""
 
-    def encode(self, text):
-        return list(text.encode())
+    def encode(self, text, add_special_tokens=True):
+        begin = [1] if add_special_tokens and text.startswith("^") else []
+        return begin + list(text.encode())
 
     def apply_chat(self, messages):
         if messages[-1]["role"] != "user":
@@ -95,29 +102,70 @@ class FakeTokenizer:
         return list("".join(each["content"] for each in messages).encode())
 
     def token_bytes(self, token_id):
-        return bytes([token_id])
+        return bytes([token_id]) if token_id > 1 else b""
+
+    def special_text(self, token_id):
+        return {0: "<end>", 1: "<begin>"}.get(token_id, "")
+
+
+class FakeAutomaton(str):
+    """Equal to its name; of 8 bytes."""
+
+    table = accept = np.zeros(1, np.int32)
 
 
 @dataclass
 class FakeGrammar:
-    min_tokens: int = 3
-    lexemes: dict = field(default_factory=lambda: {"a": "automaton"})
+    lexemes: dict = field(default_factory=lambda: {"a": FakeAutomaton("automaton")})
     diagnostics: tuple = ()
+    nbytes: int = 100
 
 
 class FakeCompiler:
-    """Compiles everything to ``compiled``, or fails with ``error``."""
+    """Compiles everything to ``compiled``, or fails with ``error``; any text is complete."""
 
     def __init__(self) -> None:
+        self.known = KnownConstraints(max_pins=2, max_pinned_bytes=1_000)
         self.compiled = FakeGrammar()
+        self.min_tokens = 3
         self.error: GrammarError | TimeoutError | None = None
+        self.check_error: GrammarError | TimeoutError | None = None
+        self.reports = ()
+        self.num_keywords = 0
+        self.longest = 9
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def compile(self, constraint):
+        constraint_id = id_of(constraint, "fake")
+        found = self.known.get(constraint_id)
+        if found:
+            return found, True
+        await self.recogniser(constraint)
+        known = Known(constraint_id, constraint, self.compiled, self.min_tokens, compile_us=17)
+        self.known.put(known)
+        return known, False
+
+    async def summary(self, known):
+        num_keywords = self.num_keywords or len(self.reports)
+        return Summary(known.constraint.text.encode(), self.longest, self.reports, num_keywords)
+
+    async def refused(self, constraint):
+        return self.reports
+
+    async def recogniser(self, constraint):
+        await self.gate.wait()
         if self.error:
             raise self.error
         if constraint.text == "(":
             raise ConstraintSyntaxError("unclosed group", "@0")
-        return self.compiled
+        return constraint
+
+    async def check(self, recogniser, text):
+        if self.check_error:
+            raise self.check_error
+        same = text.decode() == recogniser.text
+        return Check("complete" if same else "rejected", len(text) * same, ("y",), None, not same)
 
 
 @dataclass
@@ -133,21 +181,29 @@ class Served:
 
 @asynccontextmanager
 async def serving(capacity: int = 2, max_message_bytes: int = 4096) -> AsyncIterator[Served]:
-    engine, compiler = FakeEngine(), FakeCompiler()
+    engine, compiler, tokenizer = FakeEngine(), FakeCompiler(), FakeTokenizer()
+    constraints = Constraints(compiler, capacity)
+    tokens = Tokens(tokenizer, MODEL.vocab_size)
     front = Front(
         model=MODEL,
         engine=engine,
-        tokenizer=FakeTokenizer(),
-        compiler=compiler,
+        tokenizer=tokenizer,
+        tokens=tokens,
+        constraints=constraints,
         capacity=capacity,
     )
     server = grpc_server.bind("127.0.0.1", 0, max_message_bytes)
-    model = ModelServicer(front, answer.model(MODEL, Limits(), 500))
-    grpc_server.register(server, GenerationServicer(front), model)
+    grpc_server.register(
+        server,
+        GenerationServicer(front),
+        ConstraintServicer(constraints, MODEL),
+        ModelServicer(MODEL, convert_model.model(MODEL, Limits(), 500), tokens),
+    )
     await server.grpc_server.start()
     await grpc_server.set_serving(server, MODEL.name)
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
             yield Served(front, engine, compiler, server, channel)
     finally:
+        tokens.close()
         await server.grpc_server.stop(0)

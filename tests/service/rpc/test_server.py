@@ -7,7 +7,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service.rpc import server as grpc_server
 from tests.service.rpc.fakes import MODEL, serving
 
-NAMES = ["", grpc_server.GENERATION, grpc_server.MODEL, MODEL.name]
+NAMES = ["", *grpc_server.SERVICES, MODEL.name]
 
 
 async def status(served, name):

@@ -5,14 +5,14 @@ import time
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2, status_pb2
 
 from grammar import Diagnostic, UnsupportedError
 from service.engine.types import ServiceFailure
 from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import generation_pb2 as g
-from service.rpc.pb.v1 import generation_pb2_grpc, model_pb2, model_pb2_grpc
-from tests.service.rpc.fakes import FakeGrammar, serving
+from service.rpc.pb.v1 import generation_pb2_grpc
+from tests.service.rpc.calls import refused, until
+from tests.service.rpc.fakes import FakeAutomaton, FakeGrammar, serving
 
 REGEX = c.Constraint(regex="yes")
 
@@ -30,26 +30,6 @@ def stub(served):
 
 def request(**fields):
     return g.GenerateRequest(**{"prompt": "hi", **fields})
-
-
-async def refused(call) -> tuple[grpc.StatusCode, str, dict]:
-    """The status code, the ErrorInfo's reason and its metadata."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    error = caught.value
-    (packed,) = (v for k, v in error.trailing_metadata() if k == "grpc-status-details-bin")
-    status = status_pb2.Status.FromString(packed)
-    assert (status.code, status.message) == (error.code().value[0], error.details())
-    info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert info.domain == "syntaxd"
-    return caught.value.code(), info.reason, dict(info.metadata)
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - the condition is the server's, without an event
-            await asyncio.sleep(0.005)
 
 
 async def test_the_answer_has_text_tokens_usage_timing_and_what_was_used(stub):
@@ -98,7 +78,7 @@ async def test_a_stream_is_started_deltas_finished_summary(stub):
 
 
 async def test_the_engine_gets_what_was_asked_and_the_automata_already_built(served, stub):
-    served.compiler.compiled = FakeGrammar(lexemes={"digits": "automaton"})
+    served.compiler.compiled = FakeGrammar(lexemes={"digits": FakeAutomaton("automaton")})
     await stub.Generate(request(token_ids=g.TokenIds(ids=[1, 2, 3]), constraint=REGEX))
     ((submitted, lexemes),) = served.engine.submitted
     assert submitted.prompt_ids == (1, 2, 3)
@@ -134,11 +114,11 @@ WRONG = [
         "BUDGET_TOO_SMALL",
         {"constraint": REGEX, "stopping": {"max_tokens": 2}},
     ),
-    ("INVALID_ARGUMENT", "CONTEXT_LENGTH_EXCEEDED", {"prompt": "x" * 64}),
+    ("INVALID_ARGUMENT", "CONTEXT_LENGTH_EXCEEDED", {"prompt": "x" * 256}),
     (
         "INVALID_ARGUMENT",
         "CONTEXT_LENGTH_EXCEEDED",
-        {"prompt": "x" * 62, "constraint": REGEX},
+        {"prompt": "x" * 254, "constraint": REGEX},
     ),
     ("NOT_FOUND", "UNKNOWN_MODEL", {"model": "gpt"}),
     (
@@ -181,8 +161,8 @@ async def test_best_effort_takes_any_budget(stub):
 
 
 async def test_a_prompt_too_long_says_both_numbers(stub):
-    _, _, metadata = await refused(stub.Generate(request(prompt="x" * 70)))
-    assert (metadata["promptTokens"], metadata["maxContextTokens"]) == ("70", "64")
+    _, _, metadata = await refused(stub.Generate(request(prompt="x" * 270)))
+    assert (metadata["promptTokens"], metadata["maxContextTokens"]) == ("270", "256")
 
 
 async def test_an_unsupported_keyword_is_refused_by_name(served, stub):
@@ -291,22 +271,11 @@ async def test_a_draining_server_refuses_and_lets_running_ones_end(served, stub)
     served.engine.gate.clear()
     running = asyncio.ensure_future(_text(stub, "old"))
     await until(lambda: served.front.num_requests == 1)
-    served.front.drain()
+    served.server.draining.begin()
     code, reason, _ = await refused(stub.Generate(request()))
     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "DRAINING")
     served.engine.gate.set()
     assert await running == "yes"
-
-
-async def test_get_model_describes_the_model_by_name_or_without(served):
-    stub = model_pb2_grpc.ModelServiceStub(served.channel)
-    model = (await stub.GetModel(model_pb2.GetModelRequest())).model
-    assert model == (await stub.GetModel(model_pb2.GetModelRequest(name="tiny"))).model
-    assert (model.name, model.max_context_tokens, model.vocab_size) == ("tiny", 64, 256)
-    assert model.capabilities.constraint_kinds == ["json_schema", "regex", "choice"]
-    assert model.capabilities.limits.compile_timeout_ms == 500
-    code, reason, _ = await refused(stub.GetModel(model_pb2.GetModelRequest(name="gpt")))
-    assert (code, reason) == (grpc.StatusCode.NOT_FOUND, "UNKNOWN_MODEL")
 
 
 async def _text(stub, request_id):

@@ -121,11 +121,19 @@ class ConstraintServiceServicer:
         whitespace, any order of properties, undeclared properties unless the schema
         or additional_properties_default = FORBID says otherwise. Of json_format only
         that and formats matter here.
+        JSON nested deeper than 512 is never generated, and REJECTED here.
 
-        A text that does not match is not an error: the answer says so. The errors
-        are those of CompileConstraint without QUOTA, and
+        A text that does not match is not an error: the answer says so.
 
+        INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+        INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+        CONSTRAINT_UNSATISFIABLE
+        NOT_FOUND: as for CompileConstraint.
+        UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
         RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+        CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+        limit that QuotaFailure names.
         CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
         limit. Check a shorter text, or simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -140,6 +148,8 @@ class ConstraintServiceServicer:
         NOT_FOUND
         UNKNOWN_CONSTRAINT: never compiled here, deleted, or not pinned and
         displaced by others; compile it again.
+        RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -79,11 +79,19 @@ class ConstraintServiceStub:
     whitespace, any order of properties, undeclared properties unless the schema
     or additional_properties_default = FORBID says otherwise. Of json_format only
     that and formats matter here.
+    JSON nested deeper than 512 is never generated, and REJECTED here.
 
-    A text that does not match is not an error: the answer says so. The errors
-    are those of CompileConstraint without QUOTA, and
+    A text that does not match is not an error: the answer says so.
 
+      INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+        INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+        CONSTRAINT_UNSATISFIABLE
+      NOT_FOUND: as for CompileConstraint.
+        UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
       RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+        CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+          limit that QuotaFailure names.
         CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
           limit. Check a shorter text, or simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -94,6 +102,8 @@ class ConstraintServiceStub:
       NOT_FOUND
         UNKNOWN_CONSTRAINT: never compiled here, deleted, or not pinned and
           displaced by others; compile it again.
+      RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
     """
     DeleteConstraint: _grpc.UnaryUnaryMultiCallable[_constraint_pb2.DeleteConstraintRequest, _constraint_pb2.DeleteConstraintResponse]
     """Forgets a constraint, pinned or not. Requests that run with it go on.
@@ -153,11 +163,19 @@ class ConstraintServiceAsyncStub(ConstraintServiceStub):
     whitespace, any order of properties, undeclared properties unless the schema
     or additional_properties_default = FORBID says otherwise. Of json_format only
     that and formats matter here.
+    JSON nested deeper than 512 is never generated, and REJECTED here.
 
-    A text that does not match is not an error: the answer says so. The errors
-    are those of CompileConstraint without QUOTA, and
+    A text that does not match is not an error: the answer says so.
 
+      INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+        INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+        CONSTRAINT_UNSATISFIABLE
+      NOT_FOUND: as for CompileConstraint.
+        UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
       RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+        CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+          limit that QuotaFailure names.
         CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
           limit. Check a shorter text, or simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -168,6 +186,8 @@ class ConstraintServiceAsyncStub(ConstraintServiceStub):
       NOT_FOUND
         UNKNOWN_CONSTRAINT: never compiled here, deleted, or not pinned and
           displaced by others; compile it again.
+      RESOURCE_EXHAUSTED
+        QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
     """
     DeleteConstraint: _aio.UnaryUnaryMultiCallable[_constraint_pb2.DeleteConstraintRequest, _constraint_pb2.DeleteConstraintResponse]  # type: ignore[assignment]
     """Forgets a constraint, pinned or not. Requests that run with it go on.
@@ -236,11 +256,19 @@ class ConstraintServiceServicer(metaclass=_abc_1.ABCMeta):
         whitespace, any order of properties, undeclared properties unless the schema
         or additional_properties_default = FORBID says otherwise. Of json_format only
         that and formats matter here.
+        JSON nested deeper than 512 is never generated, and REJECTED here.
 
-        A text that does not match is not an error: the answer says so. The errors
-        are those of CompileConstraint without QUOTA, and
+        A text that does not match is not an error: the answer says so.
 
+          INVALID_ARGUMENT: the constraint, as for CompileConstraint.
+            INVALID_FIELD, CONSTRAINT_SYNTAX, UNSUPPORTED_KEYWORD,
+            CONSTRAINT_UNSATISFIABLE
+          NOT_FOUND: as for CompileConstraint.
+            UNKNOWN_MODEL, UNKNOWN_CONSTRAINT
           RESOURCE_EXHAUSTED
+            QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
+            CONSTRAINT_TOO_COMPLEX: this, or the constraint with this text, is over a
+              limit that QuotaFailure names.
             CHECK_TIMEOUT: judging this text takes too long; QuotaFailure names the
               limit. Check a shorter text, or simplify the constraint.
             Without details: the request message is over the size limit (4 MiB).
@@ -257,6 +285,8 @@ class ConstraintServiceServicer(metaclass=_abc_1.ABCMeta):
           NOT_FOUND
             UNKNOWN_CONSTRAINT: never compiled here, deleted, or not pinned and
               displaced by others; compile it again.
+          RESOURCE_EXHAUSTED
+            QUEUE_FULL, COMPILE_TIMEOUT: as for CompileConstraint.
         """
 
     @_abc_1.abstractmethod

@@ -14,6 +14,15 @@ class PenaltyScope(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PENALTY_SCOPE_ALL: _ClassVar[PenaltyScope]
     PENALTY_SCOPE_FREE_TEXT: _ClassVar[PenaltyScope]
 
+class StopUnit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STOP_UNIT_UNSPECIFIED: _ClassVar[StopUnit]
+    STOP_UNIT_JSON_VALUE: _ClassVar[StopUnit]
+    STOP_UNIT_BRACKETS: _ClassVar[StopUnit]
+    STOP_UNIT_FENCE: _ClassVar[StopUnit]
+    STOP_UNIT_LINE: _ClassVar[StopUnit]
+    STOP_UNIT_SENTENCE: _ClassVar[StopUnit]
+
 class CompletionPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     COMPLETION_POLICY_UNSPECIFIED: _ClassVar[CompletionPolicy]
@@ -28,6 +37,12 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 PENALTY_SCOPE_UNSPECIFIED: PenaltyScope
 PENALTY_SCOPE_ALL: PenaltyScope
 PENALTY_SCOPE_FREE_TEXT: PenaltyScope
+STOP_UNIT_UNSPECIFIED: StopUnit
+STOP_UNIT_JSON_VALUE: StopUnit
+STOP_UNIT_BRACKETS: StopUnit
+STOP_UNIT_FENCE: StopUnit
+STOP_UNIT_LINE: StopUnit
+STOP_UNIT_SENTENCE: StopUnit
 COMPLETION_POLICY_UNSPECIFIED: CompletionPolicy
 COMPLETION_POLICY_GUARANTEED: CompletionPolicy
 COMPLETION_POLICY_BEST_EFFORT: CompletionPolicy
@@ -82,7 +97,14 @@ class ChatMessage(_message.Message):
     def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ...) -> None: ...
 
 class SamplingParams(_message.Message):
-    __slots__ = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "seed", "penalty_scope", "penalize_prompt")
+    __slots__ = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "seed", "logit_bias", "penalty_scope", "penalize_prompt")
+    class LogitBiasEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +113,7 @@ class SamplingParams(_message.Message):
     PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
     REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    LOGIT_BIAS_FIELD_NUMBER: _ClassVar[int]
     PENALTY_SCOPE_FIELD_NUMBER: _ClassVar[int]
     PENALIZE_PROMPT_FIELD_NUMBER: _ClassVar[int]
     temperature: float
@@ -101,21 +124,30 @@ class SamplingParams(_message.Message):
     presence_penalty: float
     repetition_penalty: float
     seed: int
+    logit_bias: _containers.ScalarMap[int, float]
     penalty_scope: PenaltyScope
     penalize_prompt: bool
-    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., seed: _Optional[int] = ..., penalty_scope: _Optional[_Union[PenaltyScope, str]] = ..., penalize_prompt: _Optional[bool] = ...) -> None: ...
+    def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., seed: _Optional[int] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., penalty_scope: _Optional[_Union[PenaltyScope, str]] = ..., penalize_prompt: _Optional[bool] = ...) -> None: ...
 
 class StoppingOptions(_message.Message):
-    __slots__ = ("max_tokens", "min_tokens", "stop", "include_stop_in_output")
+    __slots__ = ("max_tokens", "min_tokens", "stop", "stop_token_ids", "ignore_eos", "include_stop_in_output", "stop_regex", "unit")
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    STOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_EOS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_STOP_IN_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    STOP_REGEX_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
     max_tokens: int
     min_tokens: int
     stop: _containers.RepeatedScalarFieldContainer[str]
+    stop_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    ignore_eos: bool
     include_stop_in_output: bool
-    def __init__(self, max_tokens: _Optional[int] = ..., min_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., include_stop_in_output: _Optional[bool] = ...) -> None: ...
+    stop_regex: _containers.RepeatedScalarFieldContainer[str]
+    unit: StopUnit
+    def __init__(self, max_tokens: _Optional[int] = ..., min_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., include_stop_in_output: _Optional[bool] = ..., stop_regex: _Optional[_Iterable[str]] = ..., unit: _Optional[_Union[StopUnit, str]] = ...) -> None: ...
 
 class ResponseOptions(_message.Message):
     __slots__ = ("token_ids", "timing", "stream_interval")
@@ -146,20 +178,22 @@ class GenerateResponse(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_constraint_pb2.Diagnostic, _Mapping]]] = ..., effective_sampling: _Optional[_Union[SamplingParams, _Mapping]] = ...) -> None: ...
 
 class Output(_message.Message):
-    __slots__ = ("index", "text", "finish_reason", "stop_detail", "complete", "tokens")
+    __slots__ = ("index", "text", "finish_reason", "stop_detail", "complete", "tokens", "abandoned_stop_regex")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     STOP_DETAIL_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ABANDONED_STOP_REGEX_FIELD_NUMBER: _ClassVar[int]
     index: int
     text: str
     finish_reason: FinishReason
     stop_detail: StopDetail
     complete: bool
     tokens: _containers.RepeatedCompositeFieldContainer[TokenInfo]
-    def __init__(self, index: _Optional[int] = ..., text: _Optional[str] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stop_detail: _Optional[_Union[StopDetail, _Mapping]] = ..., complete: _Optional[bool] = ..., tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
+    abandoned_stop_regex: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, index: _Optional[int] = ..., text: _Optional[str] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stop_detail: _Optional[_Union[StopDetail, _Mapping]] = ..., complete: _Optional[bool] = ..., tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ..., abandoned_stop_regex: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GenerateStreamResponse(_message.Message):
     __slots__ = ("request_id", "started", "delta", "finished", "summary")
@@ -198,16 +232,18 @@ class TextDelta(_message.Message):
     def __init__(self, index: _Optional[int] = ..., text: _Optional[str] = ..., tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
 
 class Finished(_message.Message):
-    __slots__ = ("index", "finish_reason", "stop_detail", "complete")
+    __slots__ = ("index", "finish_reason", "stop_detail", "complete", "abandoned_stop_regex")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     STOP_DETAIL_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ABANDONED_STOP_REGEX_FIELD_NUMBER: _ClassVar[int]
     index: int
     finish_reason: FinishReason
     stop_detail: StopDetail
     complete: bool
-    def __init__(self, index: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stop_detail: _Optional[_Union[StopDetail, _Mapping]] = ..., complete: _Optional[bool] = ...) -> None: ...
+    abandoned_stop_regex: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, index: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stop_detail: _Optional[_Union[StopDetail, _Mapping]] = ..., complete: _Optional[bool] = ..., abandoned_stop_regex: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Summary(_message.Message):
     __slots__ = ("usage", "timing")
@@ -218,16 +254,22 @@ class Summary(_message.Message):
     def __init__(self, usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ...) -> None: ...
 
 class StopDetail(_message.Message):
-    __slots__ = ("constraint_complete", "eos_token_id", "stop_string", "budget_close")
+    __slots__ = ("constraint_complete", "eos_token_id", "stop_token_id", "stop_string", "stop_regex", "budget_close", "unit")
     CONSTRAINT_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     EOS_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    STOP_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     STOP_STRING_FIELD_NUMBER: _ClassVar[int]
+    STOP_REGEX_FIELD_NUMBER: _ClassVar[int]
     BUDGET_CLOSE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
     constraint_complete: ConstraintComplete
     eos_token_id: int
+    stop_token_id: int
     stop_string: str
+    stop_regex: str
     budget_close: BudgetClose
-    def __init__(self, constraint_complete: _Optional[_Union[ConstraintComplete, _Mapping]] = ..., eos_token_id: _Optional[int] = ..., stop_string: _Optional[str] = ..., budget_close: _Optional[_Union[BudgetClose, _Mapping]] = ...) -> None: ...
+    unit: StopUnit
+    def __init__(self, constraint_complete: _Optional[_Union[ConstraintComplete, _Mapping]] = ..., eos_token_id: _Optional[int] = ..., stop_token_id: _Optional[int] = ..., stop_string: _Optional[str] = ..., stop_regex: _Optional[str] = ..., budget_close: _Optional[_Union[BudgetClose, _Mapping]] = ..., unit: _Optional[_Union[StopUnit, str]] = ...) -> None: ...
 
 class ConstraintComplete(_message.Message):
     __slots__ = ()

@@ -46,6 +46,8 @@ class GenerationServiceStub:
     metadata "promptTokens", "maxContextTokens".
     NOT_FOUND
     UNKNOWN_MODEL: see ModelService.GetModel.
+    UNKNOWN_CONSTRAINT: constraint_id is not known here (any more); compile
+    the constraint again, or send it itself.
     ALREADY_EXISTS
     REQUEST_ID_IN_USE: a request with this id is still running.
     RESOURCE_EXHAUSTED
@@ -101,6 +103,8 @@ class GenerationServiceServicer:
     metadata "promptTokens", "maxContextTokens".
     NOT_FOUND
     UNKNOWN_MODEL: see ModelService.GetModel.
+    UNKNOWN_CONSTRAINT: constraint_id is not known here (any more); compile
+    the constraint again, or send it itself.
     ALREADY_EXISTS
     REQUEST_ID_IN_USE: a request with this id is still running.
     RESOURCE_EXHAUSTED
@@ -176,6 +180,8 @@ class GenerationService:
     metadata "promptTokens", "maxContextTokens".
     NOT_FOUND
     UNKNOWN_MODEL: see ModelService.GetModel.
+    UNKNOWN_CONSTRAINT: constraint_id is not known here (any more); compile
+    the constraint again, or send it itself.
     ALREADY_EXISTS
     REQUEST_ID_IN_USE: a request with this id is still running.
     RESOURCE_EXHAUSTED

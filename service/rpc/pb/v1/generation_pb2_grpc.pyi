@@ -47,6 +47,8 @@ class GenerationServiceStub:
           metadata "promptTokens", "maxContextTokens".
       NOT_FOUND
         UNKNOWN_MODEL: see ModelService.GetModel.
+        UNKNOWN_CONSTRAINT: constraint_id is not known here (any more); compile
+          the constraint again, or send it itself.
       ALREADY_EXISTS
         REQUEST_ID_IN_USE: a request with this id is still running.
       RESOURCE_EXHAUSTED
@@ -98,6 +100,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
           metadata "promptTokens", "maxContextTokens".
       NOT_FOUND
         UNKNOWN_MODEL: see ModelService.GetModel.
+        UNKNOWN_CONSTRAINT: constraint_id is not known here (any more); compile
+          the constraint again, or send it itself.
       ALREADY_EXISTS
         REQUEST_ID_IN_USE: a request with this id is still running.
       RESOURCE_EXHAUSTED
@@ -145,6 +149,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
           metadata "promptTokens", "maxContextTokens".
       NOT_FOUND
         UNKNOWN_MODEL: see ModelService.GetModel.
+        UNKNOWN_CONSTRAINT: constraint_id is not known here (any more); compile
+          the constraint again, or send it itself.
       ALREADY_EXISTS
         REQUEST_ID_IN_USE: a request with this id is still running.
       RESOURCE_EXHAUSTED

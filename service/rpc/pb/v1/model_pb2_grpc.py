@@ -109,6 +109,8 @@ class ModelServiceServicer:
         INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
         send it in parts.
         NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+        RESOURCE_EXHAUSTED, reason QUEUE_FULL: many texts wait; retry after
+        RetryInfo.retry_delay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -118,8 +120,9 @@ class ModelServiceServicer:
         """Tokens as text: their bytes one after the other.
 
         INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
-        BadRequest names; or tokens of more than 1 MiB of text.
+        BadRequest names; or more than 2^20 tokens, or 1 MiB of text.
         NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+        RESOURCE_EXHAUSTED, reason QUEUE_FULL: as for Tokenize.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,13 +63,16 @@ class ModelServiceStub:
       INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
         send it in parts.
       NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+      RESOURCE_EXHAUSTED, reason QUEUE_FULL: many texts wait; retry after
+        RetryInfo.retry_delay.
     """
     Detokenize: _grpc.UnaryUnaryMultiCallable[_model_pb2.DetokenizeRequest, _model_pb2.DetokenizeResponse]
     """Tokens as text: their bytes one after the other.
 
       INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
-        BadRequest names; or tokens of more than 1 MiB of text.
+        BadRequest names; or more than 2^20 tokens, or 1 MiB of text.
       NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+      RESOURCE_EXHAUSTED, reason QUEUE_FULL: as for Tokenize.
     """
 
 @_typing.type_check_only
@@ -107,13 +110,16 @@ class ModelServiceAsyncStub(ModelServiceStub):
       INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
         send it in parts.
       NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+      RESOURCE_EXHAUSTED, reason QUEUE_FULL: many texts wait; retry after
+        RetryInfo.retry_delay.
     """
     Detokenize: _aio.UnaryUnaryMultiCallable[_model_pb2.DetokenizeRequest, _model_pb2.DetokenizeResponse]  # type: ignore[assignment]
     """Tokens as text: their bytes one after the other.
 
       INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
-        BadRequest names; or tokens of more than 1 MiB of text.
+        BadRequest names; or more than 2^20 tokens, or 1 MiB of text.
       NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+      RESOURCE_EXHAUSTED, reason QUEUE_FULL: as for Tokenize.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -166,6 +172,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
           INVALID_ARGUMENT, reason INVALID_FIELD: the text is longer than 1 MiB;
             send it in parts.
           NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+          RESOURCE_EXHAUSTED, reason QUEUE_FULL: many texts wait; retry after
+            RetryInfo.retry_delay.
         """
 
     @_abc_1.abstractmethod
@@ -177,8 +185,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         """Tokens as text: their bytes one after the other.
 
           INVALID_ARGUMENT, reason INVALID_FIELD: an id that is no token, which
-            BadRequest names; or tokens of more than 1 MiB of text.
+            BadRequest names; or more than 2^20 tokens, or 1 MiB of text.
           NOT_FOUND, reason UNKNOWN_MODEL: see ListModels.
+          RESOURCE_EXHAUSTED, reason QUEUE_FULL: as for Tokenize.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

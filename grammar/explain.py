@@ -1,0 +1,336 @@
+"""What comes of each keyword of a schema: enforced, an annotation, or refused, and why.
+
+Nothing here knows what is enforced. A ``Document``, the reader that compiling uses, is watched
+while it reads each keyword: what changes its node is enforced, what it refuses is refused, and
+the rest is an annotation. The tables below are the history of JSON Schema only: where subschemas
+stand and which draft has which keyword, for the words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import Any, Literal, NamedTuple
+
+from grammar.errors import GrammarError, TooComplex, Unsatisfiable, UnsupportedError
+from grammar.options import JsonOptions, Limits
+from grammar.schema.document import Document, pointer_token
+from grammar.schema.goal import Goals
+from grammar.schema.node import Node
+
+Treatment = Literal["enforced", "annotation", "refused"]
+Holds = Literal["", "schema", "list", "map"]
+
+
+class KeywordReport(NamedTuple):
+    """One occurrence of a keyword. ``location``: JSON Pointer of the keyword itself."""
+
+    location: str
+    keyword: str
+    treatment: Treatment
+    reason: str
+
+
+class _Keyword(NamedTuple):
+    """First and last draft that has it, and whether its value holds subschemas."""
+
+    since: int
+    until: int
+    holds: Holds = ""
+
+
+_DRAFTS = {
+    4: "draft 4",
+    6: "draft 6",
+    7: "draft 7",
+    2019: "draft 2019-09",
+    2020: "draft 2020-12",
+}
+_ALL, _SIX, _SEVEN, _2019, _2020 = (4, 2020), (6, 2020), (7, 2020), (2019, 2020), (2020, 2020)
+_PLAIN = {
+    _ALL: "$schema $ref title description default type enum required minProperties maxProperties"
+    " minItems maxItems uniqueItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"
+    " minLength maxLength pattern format",
+    (4, 4): "id",
+    _SIX: "$id const examples",
+    _SEVEN: "$comment readOnly writeOnly contentEncoding contentMediaType",
+    _2019: "$anchor $vocabulary dependentRequired minContains maxContains deprecated",
+    (2019, 2019): "$recursiveRef $recursiveAnchor",
+    _2020: "$dynamicRef $dynamicAnchor",
+}
+#: ``list`` and ``schema`` are told apart by the value (``items`` may be either), as are the
+#: members of ``dependencies``, which may be lists of names.
+KEYWORDS = {name: _Keyword(*drafts) for drafts, names in _PLAIN.items() for name in names.split()}
+KEYWORDS |= {
+    "properties": _Keyword(*_ALL, "map"),
+    "patternProperties": _Keyword(*_ALL, "map"),
+    "additionalProperties": _Keyword(*_ALL, "schema"),
+    "items": _Keyword(*_ALL, "list"),
+    "additionalItems": _Keyword(4, 2019, "schema"),
+    "allOf": _Keyword(*_ALL, "list"),
+    "anyOf": _Keyword(*_ALL, "list"),
+    "oneOf": _Keyword(*_ALL, "list"),
+    "not": _Keyword(*_ALL, "schema"),
+    "definitions": _Keyword(*_ALL, "map"),
+    "dependencies": _Keyword(4, 7, "map"),
+    "contains": _Keyword(*_SIX, "schema"),
+    "propertyNames": _Keyword(*_SIX, "schema"),
+    "if": _Keyword(*_SEVEN, "schema"),
+    "then": _Keyword(*_SEVEN, "schema"),
+    "else": _Keyword(*_SEVEN, "schema"),
+    "$defs": _Keyword(*_2019, "map"),
+    "dependentSchemas": _Keyword(*_2019, "map"),
+    "unevaluatedItems": _Keyword(*_2019, "schema"),
+    "unevaluatedProperties": _Keyword(*_2019, "schema"),
+    "contentSchema": _Keyword(*_2019, "schema"),
+    "prefixItems": _Keyword(*_2020, "list"),
+}
+#: Keywords that are read by the reader of another one.
+_READ_WITH = {
+    "then": "if",
+    "else": "if",
+    "minContains": "contains",
+    "maxContains": "contains",
+    "additionalItems": "items",
+    "exclusiveMinimum": "minimum",  # in draft 4, where they are booleans
+    "exclusiveMaximum": "maximum",
+}
+_SHELVES = ("$defs", "definitions")  # what is in them counts where it is referred to
+_DESCRIBES = {
+    *("title", "description", "default", "examples", "$comment", "readOnly", "writeOnly"),
+    *("deprecated", "contentEncoding", "contentMediaType", "contentSchema"),
+}
+_NAMES = {
+    *("$schema", "$id", "id", "$anchor", "$vocabulary", "$dynamicAnchor", "$recursiveAnchor"),
+}
+ENFORCED = "constrains the output"
+#: Names of keywords that compiling enforces, in the drafts that have them.
+ENFORCED_KEYWORDS = frozenset(
+    {"$ref", *Document.READERS, *(a for a, b in _READ_WITH.items() if b in Document.READERS)}
+    - _NAMES
+)
+
+
+def explain(
+    schema_text: str | bytes, options: JsonOptions | None = None, limits: Limits | None = None
+) -> list[KeywordReport]:
+    """One report for each keyword in each position where its dialect has a subschema.
+
+    In the order of the text; schemas that are only reached by a reference to somewhere else come
+    last. ``refused`` appears exactly when compiling raises UnsupportedError; a schema that nothing
+    refers to is listed as annotation. Raises ConstraintSyntaxError and TooComplex as compiling
+    does while it reads the schema.
+    """
+    steps = explain_steps(schema_text, options, limits)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: list[KeywordReport] = end.value
+            return found
+
+
+def explain_steps(
+    schema_text: str | bytes, options: JsonOptions | None = None, limits: Limits | None = None
+) -> Generator[None, None, list[KeywordReport]]:
+    """As ``explain``; yields about every millisecond of work."""
+    limits = limits or Limits()
+    document = _Watched(schema_text, options or JsonOptions(), limits)
+    yield from document.scan()
+    yield from document.unfold(limits)
+    return document.reports()
+
+
+class _Note(NamedTuple):
+    treatment: Treatment
+    reason: str
+
+
+class _Watched(Document):
+    """Writes down what comes of each keyword, and goes on behind one that is refused."""
+
+    def __init__(self, text: str | bytes, options: JsonOptions, limits: Limits) -> None:
+        self._notes: dict[int, dict[str, _Note]] = {}  # by identity of the schema, by keyword
+        self._read_schemas: list[tuple[str, dict[str, Any]]] = []
+        self._schema: dict[str, Any] = {}
+        self._dialect_refused = ""
+        self._has_refused = False
+        super().__init__(text, options, limits)
+
+    # --- watching ---------------------------------------------------------------------------
+
+    def _dialect(self) -> int:
+        try:
+            return super()._dialect()
+        except UnsupportedError as error:
+            self._dialect_refused = self._refusal(error).reason
+            return max(_DRAFTS)
+
+    def _read(self, schema: dict[str, Any], pointer: str, node: Node) -> None:
+        self._schema = schema
+        self._read_schemas.append((pointer, schema))
+        notes = self._notes[id(schema)] = {}
+        super()._read(schema, pointer, node)
+        for name in schema:
+            if name not in notes:
+                notes[name] = _Note("annotation", "ignored beside $ref up to draft 7")
+        self._note_companions(schema, notes)
+
+    def _reference(self, uri: str, pointer: str, node: Node) -> None:
+        try:
+            super()._reference(uri, pointer, node)
+        except GrammarError as error:
+            note = self._refusal(error)
+        else:
+            note = _Note("enforced", "the schema it refers to applies here")
+        self._notes[id(self._schema)]["$ref"] = note
+
+    def _keyword(self, name: str, schema: dict[str, Any], pointer: str, node: Node) -> None:
+        notes = self._notes[id(schema)]
+        if name in notes:
+            return
+        probe, untouched = (Node(node.number, node.pointer) for _ in range(2))
+        remarks = len(self.diagnostics)
+        try:
+            super()._keyword(name, schema, pointer, probe)
+        except GrammarError as error:
+            inner = error.location.removeprefix(f"{pointer}/{name}").lstrip("@")
+            notes[name] = self._refusal(error, f" (at byte {inner} of it)" * inner.isdigit())
+            return
+        reasons = [message for _, _, message in self.diagnostics[remarks:]]
+        effects = (key for key, value in vars(probe).items() if value != getattr(untouched, key))
+        if next(effects, None) is None:
+            reason = "; ".join(reasons) or self._idle(name, schema[name])
+            notes[name] = _Note("annotation", reason)
+        else:
+            notes[name] = _Note("enforced", "; ".join([ENFORCED, *reasons]))
+            super()._keyword(name, schema, pointer, node)
+            del self.diagnostics[remarks + len(reasons) :]
+
+    def _refusal(self, error: GrammarError, where: str = "") -> _Note:
+        """The note of what compiling refuses. Raises the error where it is another one.
+
+        Behind a refusal, which ends compiling, another error can be its consequence: a reference
+        into a schema whose ``$id`` was not resolved.
+        """
+        self._has_refused |= isinstance(error, UnsupportedError)
+        if not self._has_refused:
+            raise error
+        return _Note("refused", error.message + where)
+
+    def _idle(self, name: str, value: Any) -> str:
+        """Why a keyword that did nothing did nothing."""
+        known = KEYWORDS.get(name)
+        if known is None:
+            return "unknown keyword"
+        if not known.since <= self.draft <= known.until:
+            return f"not a keyword of {_DRAFTS[self.draft]}"
+        if name in _DESCRIBES:
+            return "describes, constrains nothing"
+        if name in _NAMES:
+            return "names or identifies the schema"
+        if name in _SHELVES:
+            return "holds schemas for references"
+        if name in _READ_WITH and not isinstance(value, bool):
+            return f"says nothing without `{_READ_WITH[name]}`"
+        return "says nothing with this value"
+
+    def _note_companions(self, schema: dict[str, Any], notes: dict[str, _Note]) -> None:
+        for name, other in _READ_WITH.items():
+            if name not in notes or other not in notes or not self._is_companion(name, schema):
+                continue
+            if notes[name].treatment == "annotation":
+                notes[name] = _beside(notes[other], f"read with `{other}`")
+
+    def _is_companion(self, name: str, schema: dict[str, Any]) -> bool:
+        known = KEYWORDS[name]
+        if "$ref" in schema and self.draft <= 7:
+            return False
+        if name == "additionalItems" and not isinstance(schema["items"], list):
+            return False
+        if name.startswith("exclusive") and not (self.draft == 4 and schema[name] is True):
+            return False
+        return known.since <= self.draft <= known.until
+
+    def unfold(self, limits: Limits) -> Iterator[None]:
+        """Note what compiling refuses when it unfolds references and combinators."""
+        goals = Goals(limits)
+        schemas = dict(self._read_schemas)
+        for i, node in enumerate(self.all_nodes()):
+            try:
+                # Impossible or too large is not for this report to say: compiling does.
+                with contextlib.suppress(Unsatisfiable, TooComplex, RecursionError):
+                    goals.of([node])
+            except UnsupportedError as error:
+                pointer, _, name = error.location.rpartition("/")
+                self._notes[id(schemas[pointer])][name] = _Note("refused", error.message)
+            if i % 50 == 49:
+                yield
+
+    # --- reporting --------------------------------------------------------------------------
+
+    def reports(self) -> list[KeywordReport]:
+        """Every keyword, in the order of the text."""
+        found: list[KeywordReport] = []
+        listed: set[int] = set()
+        self._report(self.schema, "", found, listed)
+        for pointer, schema in self._read_schemas:
+            if id(schema) not in listed:
+                self._report(schema, pointer, found, listed)
+        return found
+
+    def _report(
+        self, schema: Any, pointer: str, found: list[KeywordReport], listed: set[int]
+    ) -> None:
+        """The keywords of a schema and of the schemas inside it, without recursion."""
+        # What is left to do: (a schema, its pointer, the note that holds unless it was read).
+        unused = _Note("annotation", "unused: nothing refers to this schema")
+        stack: list[tuple[dict[str, Any], str, str | None, _Note]] = []
+        if isinstance(schema, dict):
+            stack.append((schema, pointer, None, unused))
+        while stack:
+            here, at, name, inherited = stack.pop()
+            notes = self._notes.get(id(here))
+            if name is None:  # a schema: its keywords one by one
+                if id(here) in listed:
+                    continue
+                listed.add(id(here))
+                stack.extend((here, at, each, inherited) for each in reversed(here))
+                continue
+            location = f"{at}/{pointer_token(name)}"
+            note = inherited if notes is None else notes[name]
+            if name == "$schema" and here is self.schema and self._dialect_refused:
+                note = _Note("refused", self._dialect_refused)
+            found.append(KeywordReport(location, name, *note))
+            inside = inherited if notes is None else _inside(name, note, unused)
+            members = self._subschemas(name, here[name])
+            stack.extend((sub, location + below, None, inside) for below, sub in reversed(members))
+
+    def _subschemas(self, name: str, value: Any) -> list[tuple[str, dict[str, Any]]]:
+        """(pointer below the keyword, schema) of those inside a keyword of this draft."""
+        known = KEYWORDS.get(name)
+        if known is None or not known.holds or not known.since <= self.draft <= known.until:
+            return []
+        if known.holds == "map" and isinstance(value, dict):
+            members = [(f"/{pointer_token(key)}", sub) for key, sub in value.items()]
+        elif known.holds == "list" and isinstance(value, list):
+            members = [(f"/{i}", sub) for i, sub in enumerate(value)]
+        else:
+            members = [("", value)]
+        return [(below, sub) for below, sub in members if isinstance(sub, dict)]
+
+
+def _beside(note: _Note, reason: str) -> _Note:
+    """The note of a keyword that belongs to another one, which alone is refused."""
+    if note.treatment == "refused":
+        return _Note("annotation", f"{reason}, which is refused")
+    return _Note(note.treatment, reason)
+
+
+def _inside(name: str, note: _Note, unused: _Note) -> _Note:
+    """What holds inside a keyword for a schema that was not read."""
+    if name in _SHELVES and note.treatment == "annotation":
+        return unused
+    if note.treatment == "refused":
+        return _Note("annotation", f"inside `{name}`, which is refused")
+    return _Note("annotation", f"inside `{name}`, which constrains nothing here")
