@@ -155,7 +155,8 @@ class _Watched(Document):
         self._schema: dict[str, Any] = {}
         self._dialect_refused = ""
         self._has_refused = False
-        super().__init__(text, options, limits)
+        self._compiled_patterns: set[str] = set()  # what Document takes for checked
+        super().__init__(text, options, limits, self._compiled_patterns)
 
     # --- watching ---------------------------------------------------------------------------
 
@@ -204,6 +205,8 @@ class _Watched(Document):
             notes[name] = _Note("annotation", reason)
         else:
             notes[name] = _Note("enforced", "; ".join([ENFORCED, *reasons]))
+            if name == "pattern":  # compiling one takes long enough once
+                self._compiled_patterns.add(f"checked:{schema[name]}")
             super()._keyword(name, schema, pointer, node)
             del self.diagnostics[remarks + len(reasons) :]
 
