@@ -85,7 +85,7 @@ def test_inside_an_object(text, said):
     [
         (OPEN, "{", {}, ("the key a", "another key", "`}`")),
         (OPEN, '{"b', {}, ("a character of a key", '`"`')),
-        (OPEN, '{"b":1,"b', {}, ("a character of a key", '`"`')),
+        (OPEN, '{"b":1,"b', {}, ("a character of a key",)),
         ({"type": "object"}, "{", {}, ("a key", "`}`")),
         (PERSON, '{"name":', SPACED, ("a space",)),
         (PERSON, '{"name"', {"whitespace": "flexible"}, ("`:`", "whitespace")),
