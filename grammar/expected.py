@@ -81,6 +81,8 @@ def _of_place(arena: Arena, config: Config) -> list[str]:
         else:
             texts += few
     words = keys + ([_one_of(texts)] if texts else []) + kinds
+    if len(plain) > MAX_WORDS or any(byte >= 0x80 for byte in plain):  # free text
+        return words + _class(plain)
     words += [_OPENING[byte] for byte in plain if byte in _OPENING]
     return words + _punctuation(arena, config, [b for b in plain if b not in _OPENING])
 

@@ -139,6 +139,14 @@ def test_choices():
     assert words(many, "name ") == ("a digit",)
 
 
+def test_free_text_before_a_unit():
+    unit = grammar.compile_unit("brackets", byte_vocabulary())
+    assert words(unit, "some (text") == ("any character but `]`, `}`",)
+    assert words(unit, "(é\udcc3") == ("the rest of a character",)
+    value = grammar.compile_unit("json_value", byte_vocabulary())
+    assert words(value, 'so {"a": [1') == ("a digit", "`.`", "`e`", "`,`", "`]`", "whitespace")
+
+
 def test_after_the_end_nothing_may_come():
     matcher = grammar.compile_choice(["a"], byte_vocabulary()).matcher()
     assert matcher.advance_bytes(b"a") == 1
