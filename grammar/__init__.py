@@ -27,7 +27,13 @@ from grammar.errors import (
     Unsatisfiable,
     UnsupportedError,
 )
-from grammar.explain import ENFORCED_KEYWORDS, KeywordReport, explain, explain_steps
+from grammar.explain import (
+    ENFORCED_KEYWORDS,
+    KeywordReport,
+    Reports,
+    explain,
+    explain_steps,
+)
 from grammar.matcher import Matcher
 from grammar.options import JsonOptions, Limits
 from grammar.units import UNITS
@@ -47,6 +53,7 @@ __all__ = [
     "KeywordReport",
     "Limits",
     "Matcher",
+    "Reports",
     "Shortest",
     "TooComplex",
     "Unsatisfiable",
