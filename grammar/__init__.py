@@ -3,7 +3,8 @@
 Pure: bytes and ints in, bit masks out; imports numpy and numba only. Code map in reading order:
 ``options``/``errors``; ``dfa``, ``automata``, ``regex``, ``numbers``, ``formats`` (byte automata);
 ``vocabulary`` and ``kernels`` (the token trie and the loops over it); ``lexemes`` and ``arena``
-(tables); ``schema`` (JSON Schema -> states); ``witness`` (certified completions); ``matcher``.
+(tables); ``schema`` (JSON Schema -> states); ``units`` (text up to the end of a structural unit);
+``witness`` (certified completions); ``matcher``.
 """
 
 from grammar.check import Check, check_steps, check_text
@@ -15,6 +16,7 @@ from grammar.compiled import (
     compile_json_schema,
     compile_regex,
     compile_steps,
+    compile_unit,
     fill_masks,
 )
 from grammar.dfa import Dfa
@@ -25,14 +27,22 @@ from grammar.errors import (
     Unsatisfiable,
     UnsupportedError,
 )
-from grammar.explain import ENFORCED_KEYWORDS, KeywordReport, explain, explain_steps
+from grammar.explain import (
+    ENFORCED_KEYWORDS,
+    KeywordReport,
+    Reports,
+    explain,
+    explain_steps,
+)
 from grammar.matcher import Matcher
 from grammar.options import JsonOptions, Limits
+from grammar.units import UNITS
 from grammar.vocabulary import Vocabulary
 from grammar.warmup import warmup
 
 __all__ = [
     "ENFORCED_KEYWORDS",
+    "UNITS",
     "Check",
     "ConstraintSyntaxError",
     "Dfa",
@@ -43,6 +53,7 @@ __all__ = [
     "KeywordReport",
     "Limits",
     "Matcher",
+    "Reports",
     "Shortest",
     "TooComplex",
     "Unsatisfiable",
@@ -54,6 +65,7 @@ __all__ = [
     "compile_json_schema",
     "compile_regex",
     "compile_steps",
+    "compile_unit",
     "explain",
     "explain_steps",
     "fill_masks",

@@ -67,6 +67,14 @@ class Graph(Protocol):
         """Its length."""
 
 
+class UnitEnd(NamedTuple):
+    """The state after a structural unit, which any byte keeps. ``is_beyond``: the character
+    that leads to it is no part of the unit."""
+
+    state: int
+    is_beyond: bool
+
+
 class Walked(NamedTuple):
     """Result of a walk: mask words, and the configs reached (None: too many or not asked)."""
 
@@ -120,6 +128,8 @@ class Arena:
         self._misses = np.zeros((512, 7), dtype=np.int64)
         #: The automaton of a regex or choice, whose states are the whole grammar; else None.
         self.graph: Graph | None = None
+        #: Where a structural unit has ended (``grammar.units``); None for other grammars.
+        self.unit_end: UnitEnd | None = None
         self.masks: dict[Config, Any] = {}
         self.mask_bytes = 0
         #: Longest witness after any allowed token, by config without its count.

@@ -16,10 +16,11 @@ from grammar.regex import compile_regex as regex_dfa
 from grammar.respell import Canonical
 from grammar.schema.places import Root, Value
 from grammar.schema.program import Program
+from grammar.units import Unit, unit_steps
 from grammar.vocabulary import Vocabulary
 from grammar.witness import Bounds
 
-Kind = Literal["json_schema", "regex", "choice"]
+Kind = Literal["json_schema", "regex", "choice", "unit"]
 
 
 class Shortest(NamedTuple):
@@ -46,7 +47,7 @@ class Grammar:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        source: Program | Dfa,
+        source: Program | Dfa | Unit,
         limits: Limits,
         lexemes: dict[str, Dfa],
     ) -> None:
@@ -104,11 +105,15 @@ class Grammar:
         """Most tokens an output can take, an upper bound; None when infinite or hard to say."""
         if isinstance(self._source, Dfa):
             return longest_of_dfa(self._source)
+        if not isinstance(self._source, Program):
+            return None  # text before a unit has no bound
         return longest_of_schema(*_fresh(self._source))
 
 
-def _fresh(source: Program | Dfa) -> tuple[Arena, Config]:
+def _fresh(source: Program | Dfa | Unit) -> tuple[Arena, Config]:
     """An arena, and where a text starts in it."""
+    if not isinstance(source, Program | Dfa):
+        return source.fresh()
     if isinstance(source, Dfa):
         arena = Arena()
         return arena, Graph(arena, source).root
@@ -142,6 +147,7 @@ def compile_steps(
 ) -> Generator[None, None, Grammar]:
     """Compile in slices: yields about every millisecond of work, returns the Grammar.
 
+    ``text``: the schema, the pattern, or the name of a unit (``grammar.units.UNITS``).
     ``lexemes``: automata another process built for the same constraint and vocabulary (its
     ``Grammar.lexemes``), which are then not built again. ``eager``: build the automata of every
     string and number now, also of parts that may never be visited, for such another process.
@@ -154,6 +160,10 @@ def compile_steps(
         program = Program(text, vocabulary, options, limits, shipped, eager=eager)
         yield from program.load()
         return Grammar(vocabulary, program, limits, program.scalars.built)
+    if kind == "unit":
+        name = text if isinstance(text, str) else text.decode()
+        unit, built = yield from unit_steps(name, vocabulary, limits, lexemes or {}, eager=eager)
+        return Grammar(vocabulary, unit, limits, built)
     whole = (lexemes or {}).get("whole")
     if whole is not None:
         return Grammar(vocabulary, whole, limits, {"whole": whole})
@@ -216,6 +226,11 @@ def compile_choice(
 ) -> Grammar:
     """One of some texts. Raises GrammarError subclasses."""
     return _run(compile_steps("choice", "", choices, vocabulary, None, limits, lexemes))
+
+
+def compile_unit(name: str, vocabulary: Vocabulary, limits: Limits | None = None) -> Grammar:
+    """Free text up to the end of a unit, one of ``UNITS``. Raises GrammarError subclasses."""
+    return _run(compile_steps("unit", name, (), vocabulary, None, limits))
 
 
 def fill_masks(matchers: Sequence[Matcher], rows: Words, budgets: Sequence[int | None]) -> None:

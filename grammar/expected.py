@@ -22,6 +22,7 @@ MAX_TEXT_BYTES = 60
 MAX_SHOWN = 40  # characters of one text or key
 MANY = 72  # live bytes of a state that reads almost anything
 END = "end of text"
+QUOTE = '`"`'
 
 _QUOTE, _COMMA = 0x22, 0x2C
 _DIGITS = frozenset(b"0123456789")
@@ -80,6 +81,8 @@ def _of_place(arena: Arena, config: Config) -> list[str]:
         else:
             texts += few
     words = keys + ([_one_of(texts)] if texts else []) + kinds
+    if len(plain) > MAX_WORDS or any(byte >= 0x80 for byte in plain):  # free text
+        return words + _class(plain)
     words += [_OPENING[byte] for byte in plain if byte in _OPENING]
     return words + _punctuation(arena, config, [b for b in plain if b not in _OPENING])
 
@@ -101,13 +104,14 @@ def _keys(
     """The names among ``labels`` that are allowed now, and ``other`` where any key is."""
     offset = int(arena.rps[rp, kernels.OFFSET])
     allowed = arena.returns[offset : offset + lexeme.labels] != 0
-    names = [_shown(lexeme.names[label]) for label in sorted(labels) if allowed[label]]
+    usable = sorted(label for label in labels if allowed[label])
+    names = [_shown(lexeme.names[label]) for label in usable[:MAX_TEXTS]]
     words = []
     if len(names) == 1:
         words = [f"the key {names[0]}"]
     elif names:
-        more = len(names) - MAX_TEXTS
-        listed = ", ".join(names[:MAX_TEXTS]) + (f" and {more} more" if more > 0 else "")
+        more = len(usable) - MAX_TEXTS
+        listed = ", ".join(names) + (f" and {more} more" if more > 0 else "")
         words = [f"one of the keys {listed}"]
     if lexeme.is_open and allowed[len(lexeme.names) :].any():
         words.append(other.replace("a key", "another key") if names else other)
@@ -163,13 +167,13 @@ def _of_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> list[
     if lexeme.is_open and len(live) < MANY:  # inside an escape or a character
         words = [word for word in words if word != "a character of a key"]
         words += _class([b for b in live if b != _QUOTE])
-    return words + (['`"`'] if _QUOTE in live else [])
+    return words + ([QUOTE] if _QUOTE in live else [])
 
 
 def _of_string(live: Sequence[int]) -> list[str]:
     inside = [b for b in live if b != _QUOTE]
     words = ["a character of the string"] if len(inside) >= MANY else _class(inside)
-    return words + (['`"`'] if _QUOTE in live else [])
+    return words + ([QUOTE] if _QUOTE in live else [])
 
 
 # --- regexes and choices ----------------------------------------------------------------------

@@ -9,8 +9,8 @@ stand and which draft has which keyword, for the words.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, overload
 
 from grammar.errors import GrammarError, TooComplex, Unsatisfiable, UnsupportedError
 from grammar.options import JsonOptions, Limits
@@ -29,6 +29,56 @@ class KeywordReport(NamedTuple):
     keyword: str
     treatment: Treatment
     reason: str
+
+
+class _Note(NamedTuple):
+    treatment: Treatment
+    reason: str
+
+
+class _Place(NamedTuple):
+    """A JSON Pointer in pieces that others share."""
+
+    inside: _Place | None
+    last: str
+
+    def __str__(self) -> str:
+        pieces, here = [], self
+        while here.inside is not None:
+            pieces.append(here.last)
+            here = here.inside
+        return here.last + "".join(reversed(pieces))
+
+
+_Record = tuple[_Place, str, _Note]
+
+
+class Reports(Sequence[KeywordReport]):
+    """Reports that are written out when looked at.
+
+    Pointers go through keys as long as a caller likes: together they can be far longer than the
+    schema, so whoever keeps reports keeps few.
+    """
+
+    def __init__(self, records: Sequence[_Record]) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> KeywordReport: ...
+    @overload
+    def __getitem__(self, index: slice) -> Reports: ...
+    def __getitem__(self, index: int | slice) -> KeywordReport | Reports:
+        if isinstance(index, slice):
+            return Reports(self._records[index])
+        place, name, note = self._records[index]
+        return KeywordReport(str(place), name, *note)
+
+    def refused(self) -> Reports:
+        """Those that are refused."""
+        return Reports([record for record in self._records if record[2].treatment == "refused"])
 
 
 class _Keyword(NamedTuple):
@@ -126,24 +176,18 @@ def explain(
         try:
             next(steps)
         except StopIteration as end:
-            found: list[KeywordReport] = end.value
-            return found
+            return list(end.value)
 
 
 def explain_steps(
     schema_text: str | bytes, options: JsonOptions | None = None, limits: Limits | None = None
-) -> Generator[None, None, list[KeywordReport]]:
+) -> Generator[None, None, Reports]:
     """As ``explain``; yields about every millisecond of work."""
     limits = limits or Limits()
     document = _Watched(schema_text, options or JsonOptions(), limits)
     yield from document.scan()
     yield from document.unfold(limits)
-    return document.reports()
-
-
-class _Note(NamedTuple):
-    treatment: Treatment
-    reason: str
+    return (yield from document.reports())
 
 
 class _Watched(Document):
@@ -155,7 +199,8 @@ class _Watched(Document):
         self._schema: dict[str, Any] = {}
         self._dialect_refused = ""
         self._has_refused = False
-        super().__init__(text, options, limits)
+        self._compiled_patterns: set[str] = set()  # what Document takes for checked
+        super().__init__(text, options, limits, self._compiled_patterns)
 
     # --- watching ---------------------------------------------------------------------------
 
@@ -204,6 +249,8 @@ class _Watched(Document):
             notes[name] = _Note("annotation", reason)
         else:
             notes[name] = _Note("enforced", "; ".join([ENFORCED, *reasons]))
+            if name == "pattern":  # compiling one takes long enough once
+                self._compiled_patterns.add(f"checked:{schema[name]}")
             super()._keyword(name, schema, pointer, node)
             del self.diagnostics[remarks + len(reasons) :]
 
@@ -269,42 +316,44 @@ class _Watched(Document):
 
     # --- reporting --------------------------------------------------------------------------
 
-    def reports(self) -> list[KeywordReport]:
+    def reports(self) -> Generator[None, None, Reports]:
         """Every keyword, in the order of the text."""
-        found: list[KeywordReport] = []
+        found: list[_Record] = []
         listed: set[int] = set()
-        self._report(self.schema, "", found, listed)
-        for pointer, schema in self._read_schemas:
-            if id(schema) not in listed:
-                self._report(schema, pointer, found, listed)
-        return found
+        for pointer, schema in (("", self.schema), *self._read_schemas):
+            if isinstance(schema, dict) and id(schema) not in listed:
+                yield from self._report(schema, pointer, found, listed)
+        return Reports(found)
 
     def _report(
-        self, schema: Any, pointer: str, found: list[KeywordReport], listed: set[int]
-    ) -> None:
+        self, schema: dict[str, Any], pointer: str, found: list[_Record], listed: set[int]
+    ) -> Generator[None, None, None]:
         """The keywords of a schema and of the schemas inside it, without recursion."""
-        # What is left to do: (a schema, its pointer, the note that holds unless it was read).
+        # What is left to do: (a schema, its place, a keyword or None for all of them, the note
+        # that holds unless the schema was read).
         unused = _Note("annotation", "unused: nothing refers to this schema")
-        stack: list[tuple[dict[str, Any], str, str | None, _Note]] = []
-        if isinstance(schema, dict):
-            stack.append((schema, pointer, None, unused))
+        stack: list[tuple[dict[str, Any], _Place, str | None, _Note]] = []
+        stack.append((schema, _Place(None, pointer), None, unused))
         while stack:
             here, at, name, inherited = stack.pop()
             notes = self._notes.get(id(here))
-            if name is None:  # a schema: its keywords one by one
-                if id(here) in listed:
-                    continue
-                listed.add(id(here))
-                stack.extend((here, at, each, inherited) for each in reversed(here))
+            if name is None:
+                if id(here) not in listed:
+                    listed.add(id(here))
+                    stack.extend((here, at, each, inherited) for each in reversed(here))
                 continue
-            location = f"{at}/{pointer_token(name)}"
             note = inherited if notes is None else notes[name]
             if name == "$schema" and here is self.schema and self._dialect_refused:
                 note = _Note("refused", self._dialect_refused)
-            found.append(KeywordReport(location, name, *note))
+            place = _Place(at, f"/{pointer_token(name)}")
+            found.append((place, name, note))
+            if len(found) % 1_000 == 0:
+                yield
             inside = inherited if notes is None else _inside(name, note, unused)
-            members = self._subschemas(name, here[name])
-            stack.extend((sub, location + below, None, inside) for below, sub in reversed(members))
+            stack.extend(
+                (sub, _Place(place, below) if below else place, None, inside)
+                for below, sub in reversed(self._subschemas(name, here[name]))
+            )
 
     def _subschemas(self, name: str, value: Any) -> list[tuple[str, dict[str, Any]]]:
         """(pointer below the keyword, schema) of those inside a keyword of this draft."""

@@ -23,6 +23,7 @@ from grammar.schema.goal import Goal
 from grammar.schema.places import CLOSE_ARRAY, Root, Value
 
 MAX_PLACES = 2_000  # about 50 ms; where more are needed nothing is said
+MAX_BYTES = 8 << 20  # of tables: places between thousands of keys take long each
 MAX_CHARACTER_BYTES = 16  # a character of a string takes at most 12
 
 
@@ -108,7 +109,7 @@ class _Search:
             state = todo.pop()
             if state in edges:
                 continue
-            if len(edges) >= MAX_PLACES:
+            if len(edges) >= MAX_PLACES or self._arena.nbytes > MAX_BYTES:
                 raise _Endless
             found = edges[state] = self._ways(state)
             for _, inner, after in found.ways:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from grammar import kernels
 from grammar.arena import Arena, Config
-from grammar.expected import expected
+from grammar.expected import QUOTE, expected
 from grammar.lexemes import KeyLexeme
 from grammar.overlay import Frames, Position, is_used_up, leave, step_byte, used_keys
 from grammar.witness import listed_endings, private_witness, witness
@@ -215,6 +215,22 @@ class Matcher:
         return next(self._arena.live_bytes(link.config), None) is None
 
     @property
+    def num_past_end(self) -> int | None:
+        """Of a structural unit that has ended: bytes of the last step that lie beyond it."""
+        end, link = self._arena.unit_end, self._link
+        if end is None or link.config != end.state or link.parent is None:
+            return None
+        at, config = 0, link.parent.config
+        while config != end.state and at < len(link.text):
+            config = self._arena.step(config, link.text[at])
+            at += 1
+        if end.is_beyond:  # the whole character, of which earlier steps may hold some bytes
+            at -= 1
+            while at > 0 and link.text[at] & 0xC0 == 0x80:
+                at -= 1
+        return len(link.text) - at
+
+    @property
     def min_tokens(self) -> int:
         """Tokens that suffice from here, EOS not counted: an upper bound, exact where small."""
         if self._link.ended:
@@ -294,7 +310,15 @@ class Matcher:
 
     def expected(self) -> tuple[str, ...]:
         """Words for what may come next: few, short, and nothing that may not."""
-        return () if self._link.ended else expected(self._arena, self._link.config)
+        link = self._link
+        if link.ended:
+            return ()
+        words = expected(self._arena, link.config)
+        if link.frames and QUOTE in words and self._in_open_key(link.config):
+            position: Position = (link.config, link.frames, self._typed(link))
+            if step_byte(self._arena, position, ord('"')) is None:
+                words = tuple(word for word in words if word != QUOTE)  # this key was used
+        return words
 
     # --- masks ------------------------------------------------------------------------------
 

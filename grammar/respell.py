@@ -16,7 +16,8 @@ from typing import NamedTuple
 from grammar.regex import Spelling, spell
 
 SLICE = 1_000  # tokens between two yields
-MAX_ZEROS = 1_000  # a number that would need more of them keeps its exponent
+MAX_ZEROS = 400  # a number that would need more of them keeps its exponent
+MAX_GROWTH = 8  # times the text: many numbers such as 1e400 are not worth more
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _TOKEN = re.compile(
@@ -58,12 +59,12 @@ class _NotJson(Exception):  # noqa: N818 - names the verdict
 def respell(text: bytes, canonical: Canonical) -> Generator[None, None, bytes | None]:
     """The value of ``text`` respelled; yields now and then.
 
-    None when the text is not one JSON value (RFC 8259) in UTF-8, repeats a key in an object, or
-    has a lone surrogate, which no UTF-8 text can spell.
+    None when the text is not one JSON value (RFC 8259) in UTF-8, repeats a key in an object, has
+    a lone surrogate, which no UTF-8 text can spell, or grows too long: see MAX_GROWTH.
     """
     out: list[bytes] = []
     stack: list[_Open] = []
-    count = 0
+    count, measured, room = 0, 0, MAX_GROWTH * len(text) + (1 << 16)
     try:
         source = text.decode()
         at = _value(source, _space(source, 0), stack, out, canonical)
@@ -76,6 +77,10 @@ def respell(text: bytes, canonical: Canonical) -> Generator[None, None, bytes | 
                 at = _value(source, at, stack, out, canonical)
             count += 1
             if count % SLICE == 0:
+                room -= sum(map(len, out[measured:]))
+                measured = len(out)
+                if room < 0:
+                    return None
                 yield
     except (_NotJson, UnicodeDecodeError):
         return None

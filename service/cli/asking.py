@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 from service.cli.common import choices_of, fail, regex_of, schema_of
 
@@ -82,15 +83,17 @@ def add_format(parser: argparse.ArgumentParser, *, generates: bool) -> None:
 
 
 def constraint_of(options: argparse.Namespace) -> Constraint:
-    """The constraint of ``add_constraint``'s options. Raises OSError, UnicodeDecodeError."""
+    """The constraint of ``add_constraint``'s options. Raises OSError, UnicodeError."""
     from service.engine.types import Constraint
 
-    schema, regex = schema_of(options), regex_of(options)
+    schema, regex, choices = schema_of(options), regex_of(options), choices_of(options)
+    for given in (schema, regex, *choices):
+        (given or "").encode()  # bytes of the command line that are no UTF-8 are lone surrogates
     if schema is not None:
         return Constraint(kind="json_schema", text=schema, json_format=_format_of(options))
     if regex is not None:
         return Constraint(kind="regex", text=regex)
-    return Constraint(kind="choice", choices=choices_of(options))
+    return Constraint(kind="choice", choices=choices)
 
 
 def _format_of(options: argparse.Namespace) -> JsonFormat:
@@ -161,6 +164,14 @@ def _tell(options: argparse.Namespace, refused: Any) -> int:
 def print_json(value: dict[str, Any]) -> None:
     """One object on one line."""
     print(json.dumps(value, ensure_ascii=False))
+
+
+def visible(text: str) -> str:
+    """On one line and without terminal sequences: control characters as the pictures of them."""
+    return "".join(
+        chr(0x2400 + ord(c)) if ord(c) < 0x20 else "\ufffd" if category(c)[0] == "C" else c
+        for c in text
+    )
 
 
 def console() -> Console:

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Judges one text."""
     try:
         constraint, text = asking.constraint_of(options), asking.bytes_of(options.text)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         return fail(str(error), 2)
     return asking.ask(options, lambda bench: _answer(options, bench, constraint, text))
 
@@ -102,7 +102,9 @@ def _show(found: Check, text: bytes) -> None:
     console.print(Text(" " * (2 + Text(before).cell_len) + "^", "bold"), soft_wrap=True)
     console.print("expected:", _listed(found.expected), soft_wrap=True)
     if found.completion is not None:
-        console.print("shortest completion:", found.completion.decode(), soft_wrap=True)
+        console.print(
+            "shortest completion:", asking.visible(found.completion.decode()), soft_wrap=True
+        )
     if found.spelling_only:
         console.print("only the spelling is wrong:", _SPELLED, soft_wrap=True)
 
@@ -124,9 +126,4 @@ def excerpt(text: bytes, offset: int) -> tuple[str, str]:
         before = "…" + before[-CONTEXT:]
     if len(after) > CONTEXT // 2:
         after = after[: CONTEXT // 2] + "…"
-    return _visible(before), _visible(after)
-
-
-def _visible(text: str) -> str:
-    """Control characters as the pictures of them, each as wide as itself."""
-    return "".join(chr(0x2400 + ord(c)) if ord(c) < 0x20 else c for c in text)
+    return asking.visible(before), asking.visible(after)

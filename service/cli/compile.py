@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     """Compiles one constraint."""
     try:
         constraint = asking.constraint_of(options)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         return fail(str(error), 2)
     return asking.ask(options, lambda bench: _answer(options, bench, constraint))
 
@@ -62,7 +62,7 @@ def _show(console: Console, found: Compiled) -> None:
 
     most = "no limit known" if (most := found.max_output_tokens) is None else f"{most} at most"
     console.print(f"tokens    {found.min_output_tokens} suffice, {most}")
-    console.print("shortest ", found.example, soft_wrap=True)
+    console.print("shortest ", asking.visible(found.example), soft_wrap=True)
     kilobytes, milliseconds = found.compiled_bytes / 1e3, found.compile_time_us / 1e3
     console.print(f"memory    {kilobytes:.0f} kB, compiled in {milliseconds:.1f} ms")
     console.print("id       ", found.constraint_id)
@@ -71,7 +71,9 @@ def _show(console: Console, found: Compiled) -> None:
         table = Table("keyword", "", "", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for each in found.keywords:
             table.add_row(
-                Text(each.location), Text(each.treatment, _STYLES[each.treatment]), each.reason
+                Text(asking.visible(each.location)),
+                Text(each.treatment, _STYLES[each.treatment]),
+                each.reason,
             )
         console.print(table)
         _left_out(console, found.keywords_left_out)

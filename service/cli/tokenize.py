@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Tokenises one text."""
     try:
         text = asking.bytes_of(options.text).decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         return fail(str(error), 2)
     return asking.ask(options, lambda bench: _answer(options, bench, text))
 

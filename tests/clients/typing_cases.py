@@ -56,4 +56,4 @@ def mistakes(client: Client) -> None:
     client.generate("x", max_tokens="3")  # type: ignore[arg-type]
     client.generate("x", whitespace="none")  # type: ignore[arg-type]
     client.extract(Cat, "x", regex="a")  # type: ignore[call-overload]
-    client.generate([{"role": "user"}])  # type: ignore[typeddict-item]
+    client.generate([{"role": "user"}])  # type: ignore[list-item]

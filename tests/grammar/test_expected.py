@@ -85,7 +85,7 @@ def test_inside_an_object(text, said):
     [
         (OPEN, "{", {}, ("the key a", "another key", "`}`")),
         (OPEN, '{"b', {}, ("a character of a key", '`"`')),
-        (OPEN, '{"b":1,"b', {}, ("a character of a key", '`"`')),
+        (OPEN, '{"b":1,"b', {}, ("a character of a key",)),
         ({"type": "object"}, "{", {}, ("a key", "`}`")),
         (PERSON, '{"name":', SPACED, ("a space",)),
         (PERSON, '{"name"', {"whitespace": "flexible"}, ("`:`", "whitespace")),
@@ -137,6 +137,14 @@ def test_choices():
     assert words(compiled, "no") == ("`t yet`", "end of text")
     many = grammar.compile_choice([f"name {i}" for i in range(40)], byte_vocabulary())
     assert words(many, "name ") == ("a digit",)
+
+
+def test_free_text_before_a_unit():
+    unit = grammar.compile_unit("brackets", byte_vocabulary())
+    assert words(unit, "some (text") == ("any character but `]`, `}`",)
+    assert words(unit, "(é\udcc3") == ("the rest of a character",)
+    value = grammar.compile_unit("json_value", byte_vocabulary())
+    assert words(value, 'so {"a": [1') == ("a digit", "`.`", "`e`", "`,`", "`]`", "whitespace")
 
 
 def test_after_the_end_nothing_may_come():

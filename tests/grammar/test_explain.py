@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -232,6 +233,25 @@ def test_the_history_of_the_drafts_is_the_reader_s():
     for name, (since, until) in document._SINCE.items():
         assert KEYWORDS[name].since <= max(since, 4), name
         assert KEYWORDS[name].until >= min(until, 7), name
+
+
+def test_long_pointers_are_written_out_only_when_looked_at():
+    """Ten thousand keywords behind a key of a megabyte: no machine has memory for their names."""
+    few = {"x": {"properties": {f"a{i}": {"title": ""} for i in range(10_000)}}}
+    schema = {"$defs": {"k" * 1_000_000: few["x"]}}
+    steps = grammar.explain_steps(json.dumps(schema))
+    tracemalloc.start()
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        reports = end.value
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
+    assert len(reports) == 10_002
+    assert reports[-1].location.endswith("kkk/properties/a9999/title")
+    assert [each.keyword for each in reports[:2]] == ["$defs", "properties"]
+    assert len(reports.refused()) == 0
 
 
 def test_a_report_of_a_large_schema_comes_in_slices():

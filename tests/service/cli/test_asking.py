@@ -120,6 +120,12 @@ def test_bytes_that_are_no_utf_8(run, where, tmp_path):
     assert found["expected"] == ["a character of the string", '`"`']
 
 
+def test_control_characters_do_not_reach_the_terminal(run, where):
+    status, out, _ = run("check", "--regex", "a\x1b\x9bb\nc", "a", *where)
+    assert status == 1
+    assert "shortest completion: \u241b\ufffdb\u240ac" in out
+
+
 def test_check_in_json(run, where):
     status, out, _ = run("check", "--json", "--choice", "yes", "--choice", "no", "ye", *where)
     assert status == 1
@@ -310,6 +316,12 @@ def test_a_missing_file_is_a_wrong_command(run, arguments):
     status, out, err = run(*arguments)
     assert (status, out) == (2, "")
     assert "/no/such/file" in err
+
+
+@pytest.mark.parametrize("command", [("check", "text"), ("compile",)])
+def test_a_constraint_that_is_no_utf_8_is_a_wrong_command(run, command):
+    assert run(*command, "--regex", "\udcff")[0] == 2  # as Python reads the byte 0xff
+    assert run("tokenize", "\udcff")[0] == 2
 
 
 def test_no_such_model_and_no_such_server(run):
