@@ -32,7 +32,7 @@ from grammar.regex.charset import Ranges
 from grammar.regex.text import TextDfa, partition
 from grammar.schema.arrays import open_array
 from grammar.schema.objects import open_object
-from grammar.schema.places import BasePlace, Continuation, Way
+from grammar.schema.places import BasePlace, Continuation, Taken, Way
 from grammar.schema.program import Program
 from grammar.vocabulary import Vocabulary
 
@@ -255,7 +255,8 @@ class End(BasePlace):
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         row[self.live] = arena.place("end", lambda: self)
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del taken
         del arena
         return b"", None
 
@@ -295,7 +296,8 @@ class Text(BasePlace):
             return self.lead(arena, byte)
         return self.at(arena, int(self.dfa.table[self.state, byte]))
 
-    def way(self, arena: Arena) -> Way:
+    def way(self, arena: Arena, taken: Taken = ()) -> Way:
+        del taken
         if self.state == self.dfa.start:
             return self.finish(arena)
         byte = int(np.flatnonzero(self.dfa.table[self.state])[0])
