@@ -28,6 +28,7 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument("prompt", nargs="?", help="the prompt (default: standard input)")
     add_constraint(parser, "the answer", required=False)
+    _add_stops(parser)
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
     parser.add_argument(
         "--raw", action="store_true", help="the prompt as it stands, without the chat template"
@@ -40,6 +41,18 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument(
         "--seed", type=int, metavar="N", help="same seed, same answer (default: drawn)"
+    )
+    parser.add_argument(
+        "--logit-bias",
+        type=_bias,
+        action="append",
+        metavar="ID=NUMBER",
+        help="add to the logit of a token, from -100 to 100 (repeat it)",
+    )
+    parser.add_argument(
+        "--best-effort",
+        action="store_true",
+        help="at --max-tokens the answer may be cut short (default: whole, or refused)",
     )
     parser.add_argument(
         "--timeout",
@@ -57,6 +70,35 @@ def add_command(commands: Commands) -> None:
     parser.set_defaults(command=run)
 
 
+def _add_stops(parser: argparse.ArgumentParser) -> None:
+    """When to stop; see StoppingOptions in the contract."""
+    stops = parser.add_argument_group("when to stop")
+    stops.add_argument("--stop", metavar="TEXT", action="append", help="at this text (repeat it)")
+    stops.add_argument(
+        "--stop-regex", metavar="REGEX", action="append", help="at a match (repeat it)"
+    )
+    stops.add_argument(
+        "--stop-token", metavar="ID", type=int, action="append", help="at this token (repeat it)"
+    )
+    stops.add_argument(
+        "--unit",
+        choices=("json_value", "brackets", "fence", "line", "sentence"),
+        help="at the end of the first of these",
+    )
+    stops.add_argument(
+        "--include-stop", action="store_true", help="print what stopped the answer, too"
+    )
+    stops.add_argument(
+        "--ignore-eos", action="store_true", help="not where the model would end the answer"
+    )
+    stops.add_argument("--min-tokens", type=int, metavar="N", help="not before so many tokens")
+
+
+def _bias(given: str) -> tuple[int, float]:
+    token, _, bias = given.partition("=")
+    return int(token), float(bias)
+
+
 def run(options: argparse.Namespace) -> int:
     """Calls the server and prints the answer."""
     # Imported here: it brings gRPC, which --help does without.
@@ -72,6 +114,15 @@ def run(options: argparse.Namespace) -> int:
             max_tokens=options.max_tokens,
             temperature=options.temperature,
             seed=options.seed,
+            logit_bias=dict(options.logit_bias or ()),
+            min_tokens=options.min_tokens,
+            stop=tuple(options.stop or ()),
+            stop_regex=tuple(options.stop_regex or ()),
+            stop_token_ids=tuple(options.stop_token or ()),
+            unit=options.unit,
+            include_stop=options.include_stop,
+            ignore_eos=options.ignore_eos,
+            best_effort=options.best_effort,
         )
     except (OSError, UnicodeDecodeError) as error:
         return fail(str(error), 2)

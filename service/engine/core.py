@@ -111,7 +111,7 @@ class EngineCore:
                     code="INVALID_ARGUMENT",
                     reason="CONSTRAINT_SYNTAX",
                     message=str(outcome),
-                    field=f"constraint.{constraint.kind}",
+                    field=constraint.field,
                 )
                 self._end(request, arrived, FinishReason.ERROR, failure)
             else:

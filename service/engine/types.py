@@ -71,6 +71,11 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     json_format: JsonFormat = JsonFormat()
 
+    @property
+    def field(self) -> str:
+        """The request's field that it came from."""
+        return "stopping.unit" if self.kind == "unit" else f"constraint.{self.kind}"
+
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One validated request. After ``rpc.convert`` nobody checks its fields again."""

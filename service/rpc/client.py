@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import grpc
 from google.rpc import error_details_pb2
@@ -35,6 +35,15 @@ class Call:
     max_tokens: int | None = None
     temperature: float | None = None
     seed: int | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    min_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_regex: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    unit: str | None = None  # a value of StopUnit, without its prefix, in small letters
+    include_stop: bool = False
+    ignore_eos: bool = False
+    best_effort: bool = False
 
 
 def generate(address: str, call: Call, timeout_s: float) -> str:
@@ -71,13 +80,26 @@ def _stub(address: str) -> Iterator[generation_pb2_grpc.GenerationServiceStub]:
 
 def _request(call: Call) -> generation_pb2.GenerateRequest:
     try:
-        sampling = generation_pb2.SamplingParams(temperature=call.temperature, seed=call.seed)
-        stopping = generation_pb2.StoppingOptions(max_tokens=call.max_tokens)
+        sampling = generation_pb2.SamplingParams(
+            temperature=call.temperature, seed=call.seed, logit_bias=call.logit_bias
+        )
+        stopping = generation_pb2.StoppingOptions(
+            max_tokens=call.max_tokens,
+            min_tokens=call.min_tokens,
+            stop=call.stop,
+            stop_regex=call.stop_regex,
+            stop_token_ids=call.stop_token_ids,
+            unit=f"STOP_UNIT_{call.unit.upper()}" if call.unit else None,
+            include_stop_in_output=call.include_stop or None,
+            ignore_eos=call.ignore_eos or None,
+        )
     except ValueError as error:  # of protobuf: a negative seed, say
         raise BadCallError(str(error)) from None
     request = generation_pb2.GenerateRequest(
         sampling=sampling, stopping=stopping, constraint=_constraint(call)
     )
+    if call.best_effort:
+        request.completion_policy = generation_pb2.COMPLETION_POLICY_BEST_EFFORT
     if call.raw:
         request.prompt = call.prompt
     else:

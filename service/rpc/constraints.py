@@ -72,7 +72,7 @@ class Constraints:
     def named(self, asked: ConstraintId) -> Known:
         """The constraint of this id."""
         known = self._compiler.known.get(asked.text)
-        if known is None:
+        if known is None or known.constraint.kind == "unit":  # which nobody compiled by name
             raise _unknown(asked)
         return known
 
@@ -146,7 +146,7 @@ def _compile_timeout(constraint: Constraint) -> Iterator[None]:
         raise ServiceError(
             Code.RESOURCE_EXHAUSTED,
             "COMPILE_TIMEOUT",
-            f"constraint.{constraint.kind}: takes too long to compile",
+            f"{constraint.field}: takes too long to compile",
             quota="compile_timeout_ms",
         ) from None
 

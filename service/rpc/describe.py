@@ -22,6 +22,8 @@ def describe(constraint: Constraint) -> str:
         case "choice":
             options = "\n".join(f"- {choice}" for choice in constraint.choices)
             return f"Answer with exactly one of these and nothing else:\n{options}"
+        case "unit":
+            raise AssertionError("a unit is no constraint of the caller's")
 
 
 def with_description(messages: tuple[Message, ...], constraint: Constraint) -> tuple[Message, ...]:

@@ -23,7 +23,7 @@ def from_grammar(
 
     ``refused``: all keywords that are refused, where ``error`` is about the first of them.
     """
-    field = f"constraint.{constraint.kind}"
+    field = constraint.field
     code, reason, quota = Code.INVALID_ARGUMENT, "CONSTRAINT_SYNTAX", ""
     metadata: dict[str, str] = {}
     match error:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from grammar import Diagnostic
 from service.engine import types as domain
+from service.rpc.convert.stopping import UNIT_NUMBERS
 from service.rpc.draft import Report
 from service.rpc.front import Accepted
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2
@@ -39,6 +40,7 @@ def whole(
                 finish_reason=_FINISH_REASONS[finish.reason],
                 stop_detail=_stop_detail(finish.detail),
                 complete=finish.complete,
+                abandoned_stop_regex=_abandoned(accepted, finish),
                 tokens=_tokens(chunk.tokens, accepted.report, token_bytes),
             )
         ],
@@ -81,6 +83,7 @@ def events(
                 finish_reason=_FINISH_REASONS[finish.reason],
                 stop_detail=_stop_detail(finish.detail),
                 complete=finish.complete,
+                abandoned_stop_regex=_abandoned(accepted, finish),
             ),
         )
         yield generation_pb2.GenerateStreamResponse(
@@ -111,11 +114,22 @@ def _stop_detail(detail: domain.StopDetail) -> generation_pb2.StopDetail:
         )
     if detail.constraint_complete:
         return generation_pb2.StopDetail(constraint_complete=generation_pb2.ConstraintComplete())
+    if detail.unit is not None:
+        return generation_pb2.StopDetail(unit=UNIT_NUMBERS[detail.unit])
+    if detail.stop_token_id is not None:
+        return generation_pb2.StopDetail(stop_token_id=detail.stop_token_id)
+    if detail.stop_regex is not None:
+        return generation_pb2.StopDetail(stop_regex=detail.stop_regex)
     if detail.stop_string is not None:
         return generation_pb2.StopDetail(stop_string=detail.stop_string)
     if detail.eos_token_id is not None:
         return generation_pb2.StopDetail(eos_token_id=detail.eos_token_id)
     return generation_pb2.StopDetail()
+
+
+def _abandoned(accepted: Accepted, finish: domain.Finish) -> list[str]:
+    patterns = accepted.request.stopping.stop_regex
+    return [patterns[place] for place in finish.abandoned]
 
 
 def _usage(usage: domain.Usage) -> generation_pb2.Usage:
@@ -168,4 +182,5 @@ def _sampling(sampling: domain.Sampling) -> generation_pb2.SamplingParams:
         seed=sampling.seed,
         penalty_scope=_SCOPES[sampling.penalty_scope],
         penalize_prompt=sampling.penalize_prompt,
+        logit_bias=dict(sampling.logit_bias),
     )

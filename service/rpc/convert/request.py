@@ -12,14 +12,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
-from service.engine.types import Constraint, JsonFormat, ModelInfo, Sampling, Stopping
+from service.engine.types import Constraint, JsonFormat, ModelInfo, Sampling
 from service.errors import InvalidRequest, NotFound
+from service.rpc.convert.stopping import check_token, read_stopping, read_unit
 from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenIds
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2
 
 MAX_REQUEST_ID_BYTES = 128  # it is written into every log line
-MAX_STOPS = 16  # each is searched for after every token; OpenAI takes 4, vLLM any number
-MAX_STOP_BYTES = 256  # text is held back for up to this long
+MAX_LOGIT_BIAS = 1024  # each is added at every token
 MAX_WHITESPACE_RUN = 256  # it bounds how long an answer may be for nothing
 MIN_TEMPERATURE = 1e-4  # below it, and above 0, logits overflow binary32
 ROLES = ("system", "user", "assistant")  # those that every chat template we know has
@@ -58,12 +58,13 @@ def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
     """The request in domain terms. Raises InvalidRequest or NotFound."""
     check_model_name(request.model, model)
     asked = read_constraint(request.constraint) if request.HasField("constraint") else None
+    unit = read_unit(request.stopping, constrained=asked is not None)
     return Draft(
         request_id=_request_id(request.request_id),
         input=_input(request, model, constrained=asked is not None),
-        sampling=_sampling(request.sampling, model.default_sampling, asked),
-        stopping=_stopping(request.stopping),
-        constraint=asked,
+        sampling=_sampling(request.sampling, model, constrained=asked is not None),
+        stopping=read_stopping(request.stopping, model.vocab_size),
+        constraint=asked or unit,
         guaranteed=_one_of("completion_policy", request.completion_policy, _GUARANTEED),
         report=_report(request.response),
     )
@@ -97,12 +98,7 @@ def _token_ids(tokens: generation_pb2.TokenIds, vocab_size: int) -> TokenIds:
     if not tokens.ids:
         raise InvalidRequest("token_ids.ids", "empty")
     for place, token in enumerate(tokens.ids):
-        if token >= vocab_size:
-            raise InvalidRequest(
-                f"token_ids.ids[{place}]",
-                f"{token} is not a token: the vocabulary has {vocab_size}",
-                metadata={"vocabSize": str(vocab_size)},
-            )
+        check_token(f"token_ids.ids[{place}]", token, vocab_size)
     return TokenIds(tuple(tokens.ids))
 
 
@@ -124,11 +120,10 @@ def _chat(chat: generation_pb2.ChatInput, *, constrained: bool) -> Chat:
 
 
 def _sampling(
-    given: generation_pb2.SamplingParams,
-    default: Sampling,
-    constraint: Constraint | ConstraintId | None,
+    given: generation_pb2.SamplingParams, model: ModelInfo, *, constrained: bool
 ) -> Sampling:
-    usual: _Scope = "free_text" if constraint else "all"
+    default = model.default_sampling
+    usual: _Scope = "free_text" if constrained else "all"
     scope = _one_of("sampling.penalty_scope", given.penalty_scope, {0: usual, **_SCOPES})
 
     def number(name: str, low: float, high: float, *, open_low: bool = False) -> float:
@@ -161,31 +156,23 @@ def _sampling(
         ),
         penalty_scope=scope,
         seed=given.seed if given.HasField("seed") else secrets.randbits(64),
+        logit_bias=_logit_bias(given, model.vocab_size),
     )
 
 
-def _stopping(given: generation_pb2.StoppingOptions) -> Stopping:
-    max_tokens = given.max_tokens if given.HasField("max_tokens") else None
-    if max_tokens == 0:
-        raise InvalidRequest("stopping.max_tokens", "0 is not at least 1")
-    if max_tokens is not None and given.min_tokens > max_tokens:
+def _logit_bias(
+    given: generation_pb2.SamplingParams, vocab_size: int
+) -> tuple[tuple[int, float], ...]:
+    if len(given.logit_bias) > MAX_LOGIT_BIAS:
         raise InvalidRequest(
-            "stopping.min_tokens", f"{given.min_tokens} is more than max_tokens, {max_tokens}"
+            "sampling.logit_bias", f"{len(given.logit_bias)} tokens; at most {MAX_LOGIT_BIAS}"
         )
-    if len(given.stop) > MAX_STOPS:
-        raise InvalidRequest("stopping.stop", f"{len(given.stop)} texts; at most {MAX_STOPS}")
-    for place, text in enumerate(given.stop):
-        if not 1 <= len(text.encode()) <= MAX_STOP_BYTES:
-            raise InvalidRequest(
-                f"stopping.stop[{place}]",
-                f"{len(text.encode())} bytes; from 1 to {MAX_STOP_BYTES} are allowed",
-            )
-    return Stopping(
-        max_tokens=max_tokens,
-        min_tokens=given.min_tokens,
-        stop=tuple(given.stop),
-        include_stop_in_output=given.include_stop_in_output,
-    )
+    for token, bias in given.logit_bias.items():
+        field = f"sampling.logit_bias[{token}]"
+        check_token(field, token, vocab_size)
+        if not -100 <= bias <= 100:  # also refuses NaN
+            raise InvalidRequest(field, f"{bias:g} is not at least -100 and at most 100")
+    return tuple(sorted(given.logit_bias.items()))
 
 
 def _report(given: generation_pb2.ResponseOptions) -> Report:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from service.cli.main import main
+from service.rpc.pb.v1 import generation_pb2 as g
 from tests.service.cli.fake_server import running
 
 
@@ -91,6 +92,37 @@ def test_a_missing_file_is_a_wrong_command(ask, server, tmp_path):
     assert status == 2
     assert "none" in printed.err
     assert not server.requests
+
+
+def test_every_way_to_stop_is_asked_for(ask, server):
+    ask(
+        *("x", "--stop", "a", "--stop", "b", "--stop-regex", "c+", "--stop-token", "7"),
+        *("--include-stop", "--ignore-eos", "--min-tokens", "3", "--unit", "json_value"),
+        *("--logit-bias", "5=-1.5", "--logit-bias", "6=100", "--best-effort"),
+    )
+    (request,) = server.requests
+    stopping = request.stopping
+    assert (list(stopping.stop), list(stopping.stop_regex)) == (["a", "b"], ["c+"])
+    assert list(stopping.stop_token_ids) == [7]
+    assert stopping.include_stop_in_output
+    assert stopping.ignore_eos
+    assert stopping.min_tokens == 3
+    assert stopping.unit == g.STOP_UNIT_JSON_VALUE
+    assert dict(request.sampling.logit_bias) == {5: -1.5, 6: 100}
+    assert request.completion_policy == g.COMPLETION_POLICY_BEST_EFFORT
+
+
+def test_every_unit_of_the_contract_may_be_asked_for(ask, server):
+    for name in g.StopUnit.keys()[1:]:
+        ask("x", "--unit", name.removeprefix("STOP_UNIT_").lower())
+    assert [each.stopping.unit for each in server.requests] == g.StopUnit.values()[1:]
+
+
+def test_a_bias_that_is_none_is_a_wrong_command(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["generate", "x", "--logit-bias", "5"])
+    assert caught.value.code == 2
+    assert "--logit-bias" in capsys.readouterr().err
 
 
 def test_a_negative_seed_is_a_wrong_command(ask):

@@ -61,6 +61,38 @@ WRONG = [
     ("stopping.stop", "17 texts", {"stopping": {"stop": ["x"] * 17}}),
     ("stopping.stop[1]", "0 bytes", {"stopping": {"stop": ["x", ""]}}),
     ("stopping.stop[0]", "258 bytes", {"stopping": {"stop": ["é" * 129]}}),
+    ("stopping.stop_regex", "5 patterns", {"stopping": {"stop_regex": ["x"] * 5}}),
+    ("stopping.stop_regex[0]", "258 bytes", {"stopping": {"stop_regex": ["é" * 129]}}),
+    ("stopping.stop_regex[1]", "at @2: missing )", {"stopping": {"stop_regex": ["x", "é("]}}),
+    ("stopping.stop_regex[0]", "matches the empty text", {"stopping": {"stop_regex": ["x*"]}}),
+    ("stopping.stop_token_ids", "65 tokens", {"stopping": {"stop_token_ids": range(65)}}),
+    (
+        "stopping.stop_token_ids[1]",
+        "256 is not a token: the vocabulary has 256",
+        {"stopping": {"stop_token_ids": [255, 256]}},
+    ),
+    ("stopping.unit", "9 is not a value", {"stopping": {"unit": 9}}),
+    (
+        "stopping.unit",
+        "nothing beside a constraint",
+        {"stopping": {"unit": g.STOP_UNIT_LINE}, "constraint": c.Constraint(regex="a")},
+    ),
+    (
+        "chat.describe_constraint",
+        "no constraint to describe",
+        {
+            "stopping": {"unit": g.STOP_UNIT_LINE},
+            "chat": chat("user", describe_constraint=True),
+        },
+    ),
+    ("sampling.logit_bias[256]", "256 is not a token", {"sampling": {"logit_bias": {256: 1}}}),
+    ("sampling.logit_bias[3]", "101 is not at", {"sampling": {"logit_bias": {3: 101}}}),
+    ("sampling.logit_bias[3]", "nan is not at", {"sampling": {"logit_bias": {3: math.nan}}}),
+    (
+        "sampling.logit_bias",
+        "1025 tokens; at most 1024",
+        {"sampling": {"logit_bias": dict.fromkeys(range(1025), 1.0)}},
+    ),
     ("response.stream_interval", "0 is not", {"response": {"stream_interval": 0}}),
     ("constraint.kind", "set one of", {"constraint": c.Constraint()}),
     (
@@ -190,13 +222,36 @@ def test_stopping_and_report_arrive():
             "min_tokens": 2,
             "stop": ["."],
             "include_stop_in_output": True,
+            "stop_regex": ["a+"],
+            "stop_token_ids": [7, 0],
+            "ignore_eos": True,
         },
         response={"token_ids": True, "timing": True, "stream_interval": 4},
         completion_policy=g.COMPLETION_POLICY_BEST_EFFORT,
     )
     assert (got.stopping.max_tokens, got.stopping.min_tokens) == (9, 2)
     assert (got.stopping.stop, got.stopping.include_stop_in_output) == ((".",), True)
+    assert (got.stopping.stop_regex, got.stopping.stop_token_ids) == (("a+",), (7, 0))
+    assert got.stopping.ignore_eos
     assert got.report == Report(token_ids=True, timing=True, stream_interval=4)
     assert not got.guaranteed
     assert draft().guaranteed
     assert draft().stopping.max_tokens is None
+    assert not draft().stopping.ignore_eos
+
+
+def test_a_unit_is_a_constraint_inside_but_penalties_touch_everything():
+    got = draft(stopping={"unit": g.STOP_UNIT_JSON_VALUE})
+    assert got.constraint == Constraint(kind="unit", text="json_value")
+    assert got.constraint.field == "stopping.unit"
+    assert got.sampling.penalty_scope == "all"
+    names = {number: name for name, number in g.StopUnit.items() if number}
+    for number, name in names.items():
+        text = draft(stopping={"unit": number}).constraint.text
+        assert f"STOP_UNIT_{text.upper()}" == name
+
+
+def test_a_bias_arrives():
+    got = draft(sampling={"logit_bias": {9: -100, 3: 0.5}})
+    assert got.sampling.logit_bias == ((3, 0.5), (9, -100.0))
+    assert draft().sampling.logit_bias == ()
