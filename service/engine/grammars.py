@@ -29,6 +29,7 @@ from service.engine.types import Constraint, JsonFormat
 
 RECOGNISER_BYTES = 64 << 20  # the tables of one grammar that judges texts; all keep four times
 MAX_KEYWORDS = 1_000  # reported of one schema: beyond it nobody reads them
+SHORT = 16 << 10  # characters of a constraint that the event loop may look through: a ms
 ANY_WHITESPACE = 1 << 20  # characters in one gap: those who write texts for us have no cap
 _ENGINE_SLICE = 0.001  # seconds between two steps: decision 2
 
@@ -144,7 +145,7 @@ class Grammars:
         Raises grammar.GrammarError, or TimeoutError (which says nothing about the constraint and
         is not remembered).
         """
-        constraint_id = id_of(constraint, self._vocabulary.digest)
+        constraint_id = await self._id_of(constraint)
         found = self.known.get(constraint_id)
         if found is not None:
             return found, True
@@ -183,6 +184,15 @@ class Grammars:
     def close(self) -> None:
         """Stops the worker after its slice."""
         self._turns.close()
+
+    async def _id_of(self, constraint: Constraint) -> str:
+        if len(constraint.text) <= SHORT:
+            return id_of(constraint, self._vocabulary.digest)
+        return await self._turns.run(self._id_steps(constraint), self._timeout_s)
+
+    def _id_steps(self, constraint: Constraint) -> Generator[None, None, str]:
+        yield
+        return id_of(constraint, self._vocabulary.digest)
 
     async def _build(self, constraint_id: str, constraint: Constraint) -> Known:
         began = time.monotonic()

@@ -13,6 +13,7 @@ import socket
 import numba
 import torch
 
+from service.engine import garbage
 from service.engine.core import EngineCore, load
 from service.engine.messages import (
     Chunks,
@@ -107,5 +108,6 @@ def _load(settings: EngineSettings, pipe: Pipe) -> EngineCore | None:
     except (ValueError, OSError) as error:  # what is wrong with the model, in its own words
         pipe.send(Failed(str(error)))
         return None
+    garbage.settle()
     pipe.send(Ready(core.info))
     return core

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from grammar import Limits, warmup
 from service.config import Config
+from service.engine import garbage
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
 from service.engine.known import KnownConstraints
@@ -94,6 +95,7 @@ async def serve(config: Config, folder: Path) -> int:
             await _warm_up(front)
         except ServiceError as error:
             raise StartError(f"the first request failed: {error.message}") from error
+        garbage.settle()
         described = convert_model.model(model, Limits(), config.compile_timeout_ms)
         grpc_server.register(
             server,
