@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from grammar.arena import Arena, Config
@@ -99,6 +99,10 @@ class Grammar:
     def min_tokens(self) -> int:
         """Tokens that suffice for an output (EOS not counted): an upper bound, exact if small."""
         return self.bounds.in_tokens(self.root)
+
+    def prepare(self) -> Iterator[None]:
+        """Work out the bounds that ``min_tokens`` needs; yields about every millisecond."""
+        yield from self.bounds.explore()
 
     @property
     def max_tokens(self) -> int | None:

@@ -25,6 +25,11 @@ class Dfa:
     start: int
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return self.table.nbytes + self.accept.nbytes
+
+    @property
     def num_states(self) -> int:
         return len(self.accept)
 

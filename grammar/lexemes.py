@@ -44,6 +44,12 @@ class InsideMask:
     end_states: list[int]
     narrowed: dict[int, npt.NDArray[np.uint32]] = field(default_factory=dict)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        per_mask = self.words.nbytes * (1 + len(self.narrowed)) + self.chars.nbytes
+        return per_mask + self.exits.nbytes + self.paths.nbytes + self.jobs.nbytes
+
     def at_most(self, remaining: int) -> npt.NDArray[np.uint32]:
         """Words of the inside tokens that start at most ``remaining`` characters."""
         if remaining >= self.max_chars:
@@ -83,6 +89,12 @@ class Lexeme:
 
     def __post_init__(self) -> None:
         self.starts = np.flatnonzero(self.rows[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables and of the masks made so far."""
+        masks = sum(mask.nbytes for mask in list(self.inside.values()) if mask is not None)
+        return self.rows.nbytes + self.flags.nbytes + self.distance.nbytes + masks
 
     def inside_mask(self, state: int, vocabulary: Vocabulary) -> InsideMask | None:
         """The mask of a wide state, computed on first use; None for narrow states."""
@@ -244,6 +256,14 @@ class KeyLexeme(Lexeme):
     #: Where patterns tell keys apart: int64[n], how many keys besides the names can be written
     #: from a state, -1 = no end to them. None: any key, so there is no end anywhere.
     left: npt.NDArray[np.int64] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables and masks; those of ``shared`` with patterns are its own."""
+        own = Lexeme.nbytes.fget(self)  # type: ignore[attr-defined]
+        if self.left is not None and self.shared is not None:
+            own += self.shared.nbytes
+        return int(own) + self.span.nbytes + self.generic_state.nbytes
 
     def takes(self, key: bytes) -> bool:
         """Whether a spelled key is one of the others."""

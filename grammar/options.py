@@ -53,6 +53,7 @@ class Limits:
 
     max_schema_bytes: int = 64 << 20  # largest schema seen in the wild is 1.8 MB
     max_schema_depth: int = 1_000  # nesting of the schema document itself
+    max_pointer_bytes: int = 64 << 20  # of the JSON Pointers of all subschemas together
     max_regex_bytes: int = 64 << 10  # longest pattern seen in MaskBench is 12 kB
     max_regex_depth: int = 1_000  # nested groups
     max_nfa_states: int = 50_000  # counted groups are expanded; 10k positions x UTF-8 ranges

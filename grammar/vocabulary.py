@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grammar import kernels
+from grammar.shared import SharedCache
 
 MAX_TOKEN_BYTES = 1 << 10  # the longest token seen is 512 spaces; longer ones are left out
 
@@ -64,7 +65,7 @@ class Vocabulary:
         self.dead_bytes[list(single)] = False
         self.eos_words, self.eos_bits = self._bits(self.eos_ids)
         #: Shared lexemes by key, with their masks: see ``grammar.lexemes``.
-        self.lexemes: dict[Any, Any] = {}
+        self.lexemes = SharedCache()
         self._quotes: dict[int, npt.NDArray[np.int64]] = {}
 
     @classmethod

@@ -7,10 +7,9 @@ with few configs (choices, small regexes, enums), else the fewest tokens that sp
 
 from __future__ import annotations
 
-import functools
 import heapq
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator, Iterator
 
 import numpy as np
 
@@ -21,6 +20,8 @@ from grammar.overlay import Position, step_byte, used_keys
 from grammar.vocabulary import Vocabulary
 
 EXACT_CONFIGS = 3_000  # configs an exact search may visit: about 10 ms
+EXACT_STATES = 3_000  # states it may make: of schemas, about 50 microseconds each
+EXPLORE_SLICE = 10  # configs between two turns for others
 EXACT_TOKENS = 100_000  # tokens it may find allowed, over all configs: about as long
 FEW_BYTES = 72  # a state with more live bytes makes an exact search too wide
 
@@ -197,12 +198,23 @@ class Bounds:
         self._root = root
         self._bytes: dict[Config, int] = {}
         self._tokens: dict[Config, int] = {}
+        self._explored = False
+        self._exact: dict[Config, int] | None = None
 
-    @functools.cached_property
+    @property
     def exact(self) -> dict[Config, int] | None:
         """Exact distances of every config, when there are few."""
-        edges = self._explore(self._root)
-        return None if edges is None else _distances(self.arena, edges)
+        if not self._explored:
+            for _ in self.explore():
+                pass
+        return self._exact
+
+    def explore(self) -> Iterator[None]:
+        """Look for the exact distances; yields between slices of work of about a millisecond."""
+        edges = yield from self._explore(self._root)
+        if not self._explored:
+            self._exact = None if edges is None else _distances(self.arena, edges)
+            self._explored = True
 
     def in_bytes(self, config: Config) -> int:
         """Length of the witness: an upper bound on ``in_tokens``."""
@@ -252,16 +264,21 @@ class Bounds:
         kernels.walk_ends(config, v.node, v.skip, v.duplicate, *self.arena.tables(), ends)
         return ends
 
-    def _explore(self, root: Config) -> dict[Config, list[Config]] | None:
+    def _explore(self, root: Config) -> Generator[None, None, dict[Config, list[Config]] | None]:
         """Token edges by breadth-first search over configs, or None when there are many."""
         arena = self.arena
         edges: dict[Config, list[Config]] = {}
         queue = deque([root])
         num_allowed = 0
+        most_states = arena.num_states + EXACT_STATES
         while queue:
             config = queue.popleft()
             if config in edges:
                 continue
+            if len(edges) % EXPLORE_SLICE == EXPLORE_SLICE - 1:
+                yield
+            if arena.num_states > most_states:
+                return None
             state = config & kernels.STATE_MASK
             row = arena.table[state * 256 : state * 256 + 256]
             if len(edges) >= EXACT_CONFIGS or np.count_nonzero(row) >= FEW_BYTES:

@@ -133,6 +133,7 @@ class Document:
         self.schema = parse_json(text, limits)
         self.draft = self._dialect()
         self._nodes: dict[int, Node] = {}
+        self._pointer_bytes = 0
         self._todo: list[tuple[Any, str, Node]] = []
         self._anchors: dict[str, Any] | None = None
         self.diagnostics: list[tuple[str, str, str]] = []  # code, place, message
@@ -171,6 +172,10 @@ class Document:
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = Node(len(self._nodes), pointer)
+            self._pointer_bytes += len(pointer)
+            if self._pointer_bytes > self.limits.max_pointer_bytes:
+                message = f"the pointers of its subschemas take over {self._pointer_bytes} bytes"
+                raise TooComplex(message, "", "max_pointer_bytes")
             if schema is False:
                 node.types = 0
                 node.asserts = True

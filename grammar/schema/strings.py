@@ -202,12 +202,14 @@ class Scalars:
         if not self._counted[spec]:
             return None
         key = ("bounded", self.spelling, spec[:3])
-        if key not in self.vocabulary.lexemes:
+        known = self.vocabulary.lexemes.get(key)
+        if known is None:
             try:
-                self.vocabulary.lexemes[key] = self._bounded(spec)
+                known = (self._bounded(spec),)
             except TooComplex:
-                self.vocabulary.lexemes[key] = None  # ``lexeme`` falls back on an example
-        lexeme = self.vocabulary.lexemes[key]
+                known = (None,)  # ``lexeme`` falls back on an example
+            self.vocabulary.lexemes[key] = known
+        lexeme: Lexeme | None = known[0]
         return None if lexeme is None else (lexeme, spec[3])
 
     def _is_counted(self, spec: StringSpec) -> bool:

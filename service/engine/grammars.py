@@ -46,7 +46,7 @@ def compile_steps(
 
     Without ``lexemes`` (in the front) every automaton is built, so that the engine gets them.
     """
-    return grammar.compile_steps(
+    compiled = yield from grammar.compile_steps(
         constraint.kind,
         constraint.text,
         list(constraint.choices),
@@ -56,6 +56,8 @@ def compile_steps(
         dict(lexemes) if lexemes else None,
         eager=lexemes is None,
     )
+    yield from compiled.prepare()  # else the first request would wait for it in one piece
+    return compiled
 
 
 def _generating(form: JsonFormat) -> grammar.JsonOptions:

@@ -449,3 +449,25 @@ def test_limits_of_regexes_and_choices_are_named_too():
         with pytest.raises(grammar.TooComplex) as caught:
             grammar.compile_choice(choices, vocabulary, SMALL)
         assert caught.value.limit == limit
+
+
+def test_long_names_around_many_subschemas_are_refused_by_the_limit_they_exceed():
+    """Every subschema knows its pointer: a name of 100 kB above 10,000 of them is a gigabyte."""
+    inner = {f"a{i}": {"type": "string"} for i in range(10_000)}
+    schema = {"properties": {"x" * 100_000: {"properties": inner}}}
+    with pytest.raises(grammar.TooComplex) as caught:
+        grammar.compile_json_schema(json.dumps(schema), byte_vocabulary())
+    assert caught.value.limit == "max_pointer_bytes"
+
+
+def test_the_first_bound_of_a_wide_schema_comes_in_slices():
+    members = {f"m{j}": {"type": "string", "minLength": j} for j in range(10)}
+    item = {"type": "object", "properties": members, "required": ["m1"]}
+    schema = {"type": "object", "properties": {f"k{i}": item for i in range(2_000)}}
+    compiled = grammar.compile_json_schema(json.dumps(schema), byte_vocabulary())
+    before = compiled.arena.num_states
+    assert sum(1 for _ in compiled.prepare()) > 10
+    made = compiled.arena.num_states - before
+    assert compiled.min_tokens == 2
+    assert made < 20_000
+    assert compiled.arena.num_states - before == made, "the bound was not ready"
