@@ -16,7 +16,7 @@ from grammar.regex import Spelling, spell
 from grammar.schema.evaluate import satisfies_own
 from grammar.schema.goal import Conjunction, Goal
 from grammar.schema.members import INFINITE, Chosen, choose
-from grammar.schema.node import ARRAY, BOOLEAN, NULL, NUMBER, OBJECT, STRING
+from grammar.schema.node import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING
 
 if TYPE_CHECKING:
     from grammar.schema.program import Program
@@ -61,7 +61,7 @@ class Costs:
             for bit, value, text in _LITERALS
             if conjunction.types & bit
             and self.program.spellable(text)
-            and (conjunction.enum is None or satisfies_own(value, conjunction.nodes))
+            and (not conjunction.is_listed or satisfies_own(value, conjunction.nodes))
         ]
 
     def best(self, conjunction: Conjunction) -> Best:
@@ -80,7 +80,7 @@ class Costs:
         return found
 
     def _obvious(self, conjunction: Conjunction) -> bool:
-        if conjunction.enum is not None or not self.program.ascii_spellable:
+        if conjunction.is_listed or not self.program.ascii_spellable:
             return False
         types = conjunction.types
         if types & (NULL | BOOLEAN):
@@ -88,7 +88,7 @@ class Costs:
         nodes = conjunction.nodes
         if types & STRING and not any(n.constrains_string for n in nodes):
             return True
-        if types & ARRAY and not any(n.min_items for n in nodes):
+        if types & ARRAY and not any(n.min_items or n.contains for n in nodes):
             return True
         if types & OBJECT and not any(n.required or n.min_properties or n.some for n in nodes):
             return True
@@ -97,7 +97,7 @@ class Costs:
     def _obvious_zero(self, conjunction: Conjunction) -> bool:
         """Whether ``0`` is a value: nothing is shorter."""
         return bool(
-            conjunction.types & NUMBER
+            conjunction.types & INTEGER
             and self.program.ascii_spellable
             and conjunction.enum is None
             and not any(n.constrains_number for n in conjunction.nodes)

@@ -36,11 +36,6 @@ DIALECTS = {
 
 #: Keywords that constrain and are refused, with the values under which they say nothing.
 REFUSED: dict[str, Callable[[Any], bool]] = {
-    "not": lambda v: v is False,
-    "if": lambda _: False,
-    "dependentSchemas": lambda v: v == {},
-    "dependentRequired": lambda v: v == {},
-    "dependencies": lambda v: v == {},
     "contains": lambda _: False,
     "uniqueItems": lambda v: v is False,
     "unevaluatedProperties": lambda v: v is True or v == {},
@@ -50,15 +45,11 @@ REFUSED: dict[str, Callable[[Any], bool]] = {
 }
 #: The draft a refused keyword first means something in (0: always) and last does.
 _SINCE = {
-    "dependentSchemas": (2019, 9999),
-    "dependentRequired": (2019, 9999),
-    "dependencies": (0, 2018),
     "unevaluatedProperties": (2019, 9999),
     "unevaluatedItems": (2019, 9999),
     "$dynamicRef": (2020, 9999),
     "$recursiveRef": (2019, 2019),
     "contains": (6, 9999),
-    "if": (7, 9999),
 }
 MAX_NUMBER_CHARACTERS = 4_000  # as Python's own limit for integers
 MAX_EXPONENT = 1_000  # binary64 ends at 308
@@ -424,6 +415,75 @@ class Document:
         del schema
         node.one_of = self._branches(value, where)
 
+    def _not(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        node.nots = (self._node(value, where),)
+
+    def _if(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        if self.draft < 7:
+            return
+        base = where.removesuffix("if")
+        then, otherwise = (
+            self._node(schema[name], base + name) if name in schema else None
+            for name in ("then", "else")
+        )
+        node.conditions = ((self._node(value, where), then, otherwise),)
+
+    def _dependent_required(
+        self, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        del schema
+        if self.draft >= 2019:
+            self._expect(value, dict, where)
+            for name, names in value.items():
+                place = f"{where}/{pointer_token(name)}"
+                self._depends(node, name, self._requiring(names, place), place)
+
+    def _dependent_schemas(
+        self, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        del schema
+        if self.draft >= 2019:
+            self._expect(value, dict, where)
+            for name, sub in value.items():
+                place = f"{where}/{pointer_token(name)}"
+                self._depends(node, name, self._node(sub, place), place)
+
+    def _dependencies(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if self.draft <= 7:
+            self._expect(value, dict, where)
+            for name, what in value.items():
+                place = f"{where}/{pointer_token(name)}"
+                if isinstance(what, list):
+                    self._depends(node, name, self._requiring(what, place), place)
+                else:
+                    self._depends(node, name, self._node(what, place), place)
+
+    def _requiring(self, names: Any, where: str) -> Node:
+        """An object with these keys, or anything else."""
+        self._expect(names, list, where)
+        if not all(isinstance(name, str) for name in names):
+            message = "must be an array of names"
+            raise ConstraintSyntaxError(message, where)
+        return self._made(where, required=tuple(dict.fromkeys(names)))
+
+    def _depends(self, node: Node, name: str, on: Node, where: str) -> None:
+        """Without the key ``name``, or as ``on`` says."""
+        nothing = self._made(f"{where} nothing", types=0)
+        without = self._made(f"{where} without", properties={name: nothing})
+        node.any_of = (*node.any_of, (without, on))
+
+    def _made(self, where: str, **keywords: Any) -> Node:
+        """A node that stands for a part of a keyword."""
+        made = Node(len(self._nodes), where)
+        made.is_made = True
+        for name, value in keywords.items():
+            setattr(made, name, value)
+        made.finish()
+        self._nodes[-3 - made.number] = made
+        return made
+
     def _branches(self, value: Any, where: str) -> tuple[Node, ...]:
         self._expect(value, list, where)
         if not value:
@@ -470,6 +530,11 @@ class Document:
         "allOf": _all_of,
         "anyOf": _any_of,
         "oneOf": _one_of,
+        "not": _not,
+        "if": _if,
+        "dependentRequired": _dependent_required,
+        "dependentSchemas": _dependent_schemas,
+        "dependencies": _dependencies,
     }
 
 

@@ -45,7 +45,14 @@ def _satisfies(value: Any, node: Node) -> bool:
         and all(_satisfies(value, part) for part in (*node.refs, *node.all_of))
         and all(any(_satisfies(value, b) for b in choice) for choice in node.any_of)
         and (not node.one_of or sum(_satisfies(value, b) for b in node.one_of) == 1)
+        and not any(_satisfies(value, part) for part in node.nots)
+        and all(_conditional(value, *condition) for condition in node.conditions)
     )
+
+
+def _conditional(value: Any, test: Node, then: Node | None, otherwise: Node | None) -> bool:
+    branch = then if _satisfies(value, test) else otherwise
+    return branch is None or _satisfies(value, branch)
 
 
 def _own(value: Any, node: Node) -> bool:
@@ -53,6 +60,8 @@ def _own(value: Any, node: Node) -> bool:
     if not node.types & kind:
         return False
     if any(json_key(value) not in {json_key(v) for v in listed} for listed in node.enums):
+        return False
+    if any(json_key(value) in {json_key(v) for v in listed} for listed in node.excluded):
         return False
     if kind == STRING:
         return _string(value, node)
@@ -68,8 +77,14 @@ def _string(value: str, node: Node) -> bool:
     return (
         node.min_length <= len(value)
         and (high is None or len(value) <= high)
-        and all(_automaton(*text).matches(value) for text in node.texts)
+        and all(_matches_text(value, *text) for text in node.texts)
     )
+
+
+def _matches_text(value: str, kind: str, name: str, text: TextDfa | None) -> bool:
+    if kind.startswith("not "):
+        return not _automaton(kind.removeprefix("not "), name, None).matches(value)
+    return _automaton(kind, name, text).matches(value)
 
 
 def _automaton(kind: str, name: str, text: TextDfa | None) -> TextDfa:
@@ -87,6 +102,8 @@ def _number(value: Fraction, node: Node) -> bool:
         high = Fraction(node.maximum)
         if value > high or (value == high and node.exclusive_maximum):
             return False
+    if any((value / Fraction(m)).denominator == 1 for m in node.not_multiples):
+        return False
     return all((value / Fraction(m)).denominator == 1 for m in node.multiples)
 
 
@@ -96,6 +113,10 @@ def _array(value: list[Any], node: Node) -> bool:
     for i, item in enumerate(value):
         schema = node.prefix[i] if i < len(node.prefix) else node.items
         if schema is not None and not _satisfies(item, schema):
+            return False
+    for each in node.contains:
+        number = sum(_satisfies(item, each.value) for item in value[each.start :])
+        if number < each.low or (each.high is not None and number > each.high):
             return False
     return True
 

@@ -12,11 +12,17 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from grammar.errors import TooComplex, Unsatisfiable, UnsupportedError
+from grammar.errors import TooComplex, Unsatisfiable
 from grammar.options import Limits
-from grammar.schema.node import ALL_TYPES, Node
+from grammar.schema.negation import Negations
+from grammar.schema.node import ALL_TYPES, OBJECT, Node
 
 Goal = tuple["Conjunction", ...]
+#: Alternatives, each a set of nodes of which every own keyword holds.
+Branches = list[frozenset[Node]]
+
+MAX_PAIRS = 20_000  # combinations of alternatives looked at in one step
+MAX_COMPARED = 300  # alternatives compared with each other to drop what is included
 
 
 class Conjunction:
@@ -53,6 +59,11 @@ class Conjunction:
         assert not isinstance(self._enum, bool)
         return self._enum
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether some values are listed, as the only ones or as excluded."""
+        return self.enum is not None or any(node.excluded for node in self.nodes)
+
 
 def json_key(value: Any) -> Any:
     """A hashable key: equal exactly for equal JSON values (1 = 1.0, true != 1)."""
@@ -73,7 +84,10 @@ class Goals:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._conjunctions: dict[tuple[int, ...], Conjunction] = {}
-        self._of_node: dict[int, list[frozenset[Node]]] = {}
+        self.negations = Negations()
+        self._of_node: dict[int, Branches] = {}
+        self._of_negation: dict[int, Branches] = {}
+        self._contradictions: dict[frozenset[Node], bool] = {}
         self._goals: dict[tuple[int, ...], Goal] = {}
         self._open: set[int] = set()
         self.anything: Goal = (self._conjunction(frozenset()),)
@@ -83,7 +97,7 @@ class Goals:
         key = tuple(sorted({node.number for node in nodes}))
         goal = self._goals.get(key)
         if goal is None:
-            branches: list[frozenset[Node]] = [frozenset()]
+            branches: Branches = [frozenset()]
             for node in nodes:
                 branches = self._meet(branches, self._unfold(node), node)
             found = {
@@ -104,7 +118,7 @@ class Goals:
             self._conjunctions[key] = conjunction
         return conjunction
 
-    def _unfold(self, node: Node) -> list[frozenset[Node]]:
+    def _unfold(self, node: Node) -> Branches:
         """The alternatives of one node, each a set of nodes whose own keywords must hold."""
         found = self._of_node.get(node.number)
         if found is not None:
@@ -114,46 +128,155 @@ class Goals:
             raise Unsatisfiable(message, node.pointer)
         self._open.add(node.number)
         try:
-            own = frozenset([node]) if _has_own(node) else frozenset()
-            branches = [own]
+            branches = [frozenset([node]) if _has_own(node) else frozenset()]
             for part in (*node.refs, *node.all_of):
                 branches = self._meet(branches, self._unfold(part), node)
             for choice in node.any_of:
                 branches = self._meet(branches, self._choices(choice), node)
             if node.one_of:
-                self._check_disjoint(node)
-                branches = self._meet(branches, self._choices(node.one_of), node)
+                branches = self._meet(branches, self._exactly_one(node), node)
+            for part in node.nots:
+                branches = self._meet(branches, self._negate(part), node)
+            for condition in node.conditions:
+                branches = self._meet(branches, self._conditional(node, *condition), node)
         finally:
             self._open.discard(node.number)
         self._of_node[node.number] = branches
         return branches
 
-    def _choices(self, nodes: tuple[Node, ...]) -> list[frozenset[Node]]:
+    def _negate(self, node: Node) -> Branches:
+        """The alternatives of "not this node"."""
+        found = self._of_negation.get(node.number)
+        if found is not None:
+            return found
+        if ~node.number in self._open:
+            message = "the reference leads back to itself without consuming anything"
+            raise Unsatisfiable(message, node.pointer)
+        self._open.add(~node.number)
+        try:
+            branches: Branches = []
+            for nodes in self.negations.keywords(node):
+                branches += self._all(nodes, node)
+            for part in (*node.refs, *node.all_of):
+                branches += self._negate(part)
+            for part in node.nots:
+                branches += self._unfold(part)
+            for choice in node.any_of:
+                branches += self._none(choice, node)
+            if node.one_of:
+                branches += self._none(node.one_of, node) + self._two(node)
+            for test, then, otherwise in node.conditions:
+                if then is not None:
+                    branches += self._meet(self._unfold(test), self._negate(then), node)
+                if otherwise is not None:
+                    branches += self._meet(self._negate(test), self._negate(otherwise), node)
+        finally:
+            self._open.discard(~node.number)
+        branches = self._reduced(branches, node)
+        self._of_negation[node.number] = branches
+        return branches
+
+    def _all(self, nodes: Sequence[Node], node: Node) -> Branches:
+        branches: Branches = [frozenset()]
+        for each in nodes:
+            branches = self._meet(branches, self._unfold(each), node)
+        return branches
+
+    def _none(self, nodes: Sequence[Node], node: Node) -> Branches:
+        branches: Branches = [frozenset()]
+        for each in nodes:
+            branches = self._meet(branches, self._negate(each), node)
+        return branches
+
+    def _two(self, node: Node) -> Branches:
+        """At least two branches of a ``oneOf``."""
+        branches: Branches = []
+        for i, left in enumerate(node.one_of):
+            for right in node.one_of[:i]:
+                branches += self._meet(self._unfold(left), self._unfold(right), node)
+        return branches
+
+    def _conditional(
+        self, node: Node, test: Node, then: Node | None, otherwise: Node | None
+    ) -> Branches:
+        yes, no = self._unfold(test), self._negate(test)
+        if then is not None:
+            yes = self._meet(yes, self._unfold(then), node)
+        if otherwise is not None:
+            no = self._meet(no, self._unfold(otherwise), node)
+        return self._reduced([*yes, *no], node)
+
+    def _exactly_one(self, node: Node) -> Branches:
+        """One branch of a ``oneOf`` and none of those that could hold beside it."""
+        unfolded = [self._unfold(branch) for branch in node.one_of]
+        branches: Branches = []
+        for i, mine in enumerate(unfolded):
+            only = mine
+            for j, theirs in enumerate(unfolded):
+                if i != j and not all(_disjoint(a, b) for a in mine for b in theirs):
+                    only = self._meet(only, self._negate(node.one_of[j]), node)
+            branches += only
+        return self._reduced(branches, node)
+
+    def _choices(self, nodes: tuple[Node, ...]) -> Branches:
         found: dict[frozenset[Node], None] = {}
         for branch in nodes:
             found.update(dict.fromkeys(self._unfold(branch)))
         return list(found)
 
-    def _meet(
-        self, left: list[frozenset[Node]], right: list[frozenset[Node]], node: Node
-    ) -> list[frozenset[Node]]:
-        if len(left) == 1 and not next(iter(left)):
+    def _meet(self, left: Branches, right: Branches, node: Node) -> Branches:
+        if len(left) == 1 and not left[0]:
             return right
-        if len(left) * len(right) > self.limits.max_branches:
-            message = f"more than {self.limits.max_branches} alternatives"
-            raise TooComplex(message, node.pointer, "max_branches")
-        return list(dict.fromkeys(a | b for a in left for b in right))
+        if len(right) == 1 and not right[0]:
+            return left
+        if len(left) * len(right) > MAX_PAIRS:
+            raise self._too_many(node)
+        return self._reduced([a | b for a in left for b in right], node)
 
-    def _check_disjoint(self, node: Node) -> None:
-        """``oneOf`` is enforced where its branches cannot overlap; then it is ``anyOf``."""
-        seen: list[list[frozenset[Node]]] = []
-        for branch in node.one_of:
-            mine = self._unfold(branch)
-            for theirs in seen:
-                if not all(_disjoint(a, b) for a in mine for b in theirs):
-                    message = "oneOf with branches that may overlap is not enforced yet"
-                    raise UnsupportedError(message, f"{node.pointer}/oneOf", "oneOf")
-            seen.append(mine)
+    def _reduced(self, branches: Branches, node: Node) -> Branches:
+        """Without contradictions, repetitions, and what another alternative includes."""
+        found = list(dict.fromkeys(b for b in branches if not self._is_contradiction(b)))
+        if 1 < len(found) <= MAX_COMPARED:
+            found.sort(key=len)
+            kept: Branches = []
+            for branch in found:
+                if not any(other <= branch for other in kept):
+                    kept.append(branch)
+            found = sorted(kept, key=_numbers) if len(kept) < len(found) else found
+        if len(found) > self.limits.max_branches:
+            raise self._too_many(node)
+        return found
+
+    def _too_many(self, node: Node) -> TooComplex:
+        message = f"more than {self.limits.max_branches} alternatives"
+        return TooComplex(message, node.pointer, "max_branches")
+
+    def _is_contradiction(self, nodes: frozenset[Node]) -> bool:
+        """Whether plainly no value satisfies all of the nodes."""
+        found = self._contradictions.get(nodes)
+        if found is None:
+            if len(self._contradictions) > MAX_PAIRS:
+                self._contradictions.clear()
+            found = self._contradictions[nodes] = _contradict(nodes)
+        return found
+
+
+def _numbers(branch: frozenset[Node]) -> list[int]:
+    return sorted(node.number for node in branch)
+
+
+def _contradict(nodes: frozenset[Node]) -> bool:
+    types = ALL_TYPES
+    for node in nodes:
+        types &= node.types
+    if types != OBJECT:
+        return not types
+    required = {name for node in nodes for name in node.required}
+    return any(
+        node.properties is not None and name in node.properties and not node.properties[name].types
+        for node in nodes
+        for name in required
+    )
 
 
 def _has_own(node: Node) -> bool:

@@ -37,6 +37,16 @@ class Some:
     misnamed: Node | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Contains:
+    """``low`` to ``high`` (None: any number) of the items from ``start`` on are of ``value``."""
+
+    start: int
+    value: Node
+    low: int
+    high: int | None
+
+
 class Node:
     """One subschema. ``asserts`` is False while it accepts every value.
 
@@ -45,11 +55,18 @@ class Node:
 
     types = ALL_TYPES
     asserts = False
+    #: Stands for a part of a keyword, not for a subschema: it declares no keys.
+    is_made = False
     enums: tuple[list[Any], ...] = ()
     refs: tuple[Node, ...] = ()
     all_of: tuple[Node, ...] = ()
     any_of: tuple[tuple[Node, ...], ...] = ()
     one_of: tuple[Node, ...] = ()
+    nots: tuple[Node, ...] = ()
+    #: (if, then, else): a missing branch is None.
+    conditions: tuple[tuple[Node, Node | None, Node | None], ...] = ()
+    #: Lists of scalars that the value is none of.
+    excluded: tuple[list[Any], ...] = ()
     properties: dict[str, Node] | None = None
     required: tuple[str, ...] = ()
     additional: Node | None = None
@@ -63,6 +80,7 @@ class Node:
     items: Node | None = None
     min_items = 0
     max_items: int | None = None
+    contains: tuple[Contains, ...] = ()
     min_length = 0
     max_length: int | None = None
     minimum: int | Decimal | None = None
@@ -70,7 +88,9 @@ class Node:
     exclusive_minimum = False
     exclusive_maximum = False
     multiples: tuple[int | Decimal, ...] = ()
-    #: (kind, text, automaton): a pattern, or a format whose automaton is looked up by name.
+    not_multiples: tuple[int | Decimal, ...] = ()
+    #: (kind, text, automaton): a "pattern", or a "format" whose automaton is looked up by name;
+    #: "not pattern" and "not format" are their opposites.
     texts: tuple[tuple[str, str, TextDfa | None], ...] = ()
 
     def __init__(self, number: int, pointer: str) -> None:
@@ -89,6 +109,13 @@ class Node:
             setattr(self, f"exclusive_{name}", exclusive)
 
     @property
+    def is_combined(self) -> bool:
+        """Whether other nodes apply to the same value."""
+        return bool(
+            self.refs or self.all_of or self.any_of or self.one_of or self.nots or self.conditions
+        )
+
+    @property
     def constrains_object(self) -> bool:
         return bool(
             self.properties is not None or self.required or self.additional is not None
@@ -99,21 +126,24 @@ class Node:
     @property
     def constrains_array(self) -> bool:
         return bool(
-            self.prefix or self.items is not None or self.min_items or self.max_items is not None
-        )
+            self.prefix or self.items is not None or self.min_items
+            or self.max_items is not None or self.contains
+        )  # fmt: skip
 
     @property
     def constrains_string(self) -> bool:
-        return bool(self.min_length or self.max_length is not None or self.texts)
+        return bool(self.min_length or self.max_length is not None or self.texts or self.excluded)
 
     @property
     def constrains_number(self) -> bool:
-        return self.minimum is not None or self.maximum is not None or bool(self.multiples)
+        return bool(
+            self.minimum is not None or self.maximum is not None or self.multiples
+            or self.not_multiples or self.excluded
+        )  # fmt: skip
 
     def finish(self) -> None:
         """Called once every keyword is read."""
         self.asserts = bool(
-            self.types != ALL_TYPES or self.enums or self.refs or self.all_of or self.any_of
-            or self.one_of or self.constrains_object or self.constrains_array
-            or self.constrains_string or self.constrains_number
+            self.types != ALL_TYPES or self.enums or self.is_combined or self.constrains_object
+            or self.constrains_array or self.constrains_string or self.constrains_number
         )  # fmt: skip

@@ -67,7 +67,7 @@ class Program:
             yield from self.document.scan()
             self.root = self.goals.of([self.document.root])
             for i, node in enumerate(self.document.all_nodes()):
-                if node.refs or node.all_of or node.any_of or node.one_of:
+                if node.is_combined:
                     self.goals.of([node])
                 if i % 50 == 49:
                     yield

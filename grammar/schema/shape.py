@@ -222,7 +222,7 @@ class Shapes:
         nodes = [n for n in conjunction.nodes if n.constrains_object]
         closed = (
             self.options.additional_properties_default != "allow"
-            and any(n.properties for n in nodes)
+            and any(n.properties for n in nodes if not n.is_made)
             and all(n.additional is None and not n.some for n in nodes)
             and max(n.min_properties for n in nodes) <= len(_names(nodes))
         )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from grammar.regex import (
     spell,
     spell_dfa,
 )
-from grammar.regex.text import bounded, intersect, of_length
+from grammar.regex.text import bounded, intersect, of_length, subtract
 from grammar.schema.goal import Conjunction
 from grammar.schema.node import FRACTION, INTEGER, NUMBER, STRING
 from grammar.vocabulary import Vocabulary
@@ -36,6 +36,8 @@ MAX_PRODUCT = 31  # members that one product of automata tells apart
 
 #: Keys are shared by value, so that equal strings of different schemas share one lexeme.
 StringSpec = tuple[Any, ...]
+#: (kind, text): "pattern" or "format", with "not " before it the opposite; or "not values".
+TextKey = tuple[str, "str | tuple[str, ...]"]
 
 
 class Scalars:
@@ -64,7 +66,7 @@ class Scalars:
         #: Draft 4 knows integers by their spelling: 1.0 is none.
         self.plain_integers = plain_integers
         self._counted: dict[StringSpec, bool] = {}
-        self._texts: dict[tuple[str, str], TextDfa] = {}
+        self._texts: dict[TextKey, TextDfa] = {}
 
     # --- strings ----------------------------------------------------------------------------
 
@@ -78,11 +80,18 @@ class Scalars:
     def _string_spec(self, conjunction: Conjunction) -> StringSpec | None:
         if not conjunction.types & STRING:
             return None
-        texts = sorted({(kind, text) for n in conjunction.nodes for kind, text, _ in n.texts})
+        texts: list[TextKey] = [
+            *sorted({(kind, text) for n in conjunction.nodes for kind, text, _ in n.texts})
+        ]
         for node in conjunction.nodes:
             for kind, text, compiled in node.texts:
                 if compiled is not None:
                     self._texts[kind, text] = compiled
+        excluded = {
+            v for n in conjunction.nodes for each in n.excluded for v in each if isinstance(v, str)
+        }
+        if excluded and conjunction.enum is None:
+            texts.append(("not values", tuple(sorted(excluded))))
         low = max((n.min_length for n in conjunction.nodes), default=0)
         highs = [n.max_length for n in conjunction.nodes if n.max_length is not None]
         high = min(highs, default=None)
@@ -90,7 +99,9 @@ class Scalars:
             return None
         if conjunction.enum is not None:
             values = [v for v in conjunction.enum if isinstance(v, str)]
-            kept = tuple(v for v in values if self._fits(v, texts, low, high))
+            kept = tuple(
+                v for v in values if v not in excluded and self._fits(v, texts, low, high)
+            )
             return ("enum", kept) if kept else None
         spec = ("text", tuple(texts), low, high)
         if not texts:
@@ -110,25 +121,34 @@ class Scalars:
     def _string_key(self, spec: StringSpec) -> str:
         return f"string:{self.spelling.name}:{spec!r}"
 
-    def _fits(
-        self, value: str, texts: Sequence[tuple[str, str]], low: int, high: int | None
-    ) -> bool:
+    def _fits(self, value: str, texts: Sequence[TextKey], low: int, high: int | None) -> bool:
         if len(value) < low or (high is not None and len(value) > high):
             return False
         if any(0xD800 <= ord(c) < 0xE000 for c in value):
             return False  # a lone surrogate has no UTF-8: it is never generated
         return all(self._text(key).matches(value) for key in texts)
 
-    def _text(self, key: tuple[str, str]) -> TextDfa:
+    def _text(self, key: TextKey) -> TextDfa:
         found = self._texts.get(key)
         if found is None:
-            kind, text = key
-            if kind == "format":
-                found = format_text(text, self.spelling.keeps_nul, self.limits)
-            else:
-                found = compile_text(text, search=True, nul=False, limits=self.limits)
-            self._texts[key] = found
+            found = self._texts[key] = self._made_text(*key)
         return found
+
+    def _made_text(self, kind: str, text: str | tuple[str, ...]) -> TextDfa:
+        if isinstance(text, tuple):
+            return self._others(literals(text, self.limits))
+        if kind == "format":
+            return format_text(text, self.spelling.keeps_nul, self.limits)
+        if kind == "not format":
+            return self._others(format_text(text, keeps_nul=True, limits=self.limits))
+        if kind == "not pattern":
+            return self._others(compile_text(text, search=True, limits=self.limits))
+        return compile_text(text, search=True, nul=False, limits=self.limits)
+
+    def _others(self, text: TextDfa) -> TextDfa:
+        """Every text that is not one of ``text``."""
+        everything = of_length(0, None, self.limits, self.spelling.universe)
+        return subtract(everything, text, self.limits)
 
     def text_of_key(self, pattern: str) -> TextDfa:
         """The keys that a pattern matches; unlike in values, U+0000 is a character of them."""
@@ -140,8 +160,7 @@ class Scalars:
     def text_dfa(self, spec: StringSpec) -> TextDfa:
         """The texts of one specification."""
         if spec[0] == "enum":
-            escaped = ("".join(f"\\u{{{ord(c):x}}}" for c in value) for value in spec[1])
-            return compile_text("|".join(escaped), limits=self.limits)
+            return literals(spec[1], self.limits)
         return self._text_dfa(spec) if spec[1] else of_length(spec[2], spec[3], self.limits)
 
     def _text_dfa(self, spec: StringSpec) -> TextDfa:
@@ -283,10 +302,12 @@ class Scalars:
         types = conjunction.types & NUMBER
         if not types:
             return None
-        assert types & INTEGER, "no keyword excludes the integers among the numbers"
         low, low_out, high, high_out = _bounds(conjunction)
         steps = sorted({Fraction(m) for n in conjunction.nodes for m in n.multiples})
-        spec = (types & FRACTION == 0, low, high, low_out, high_out, _common_step(steps))
+        spec = (
+            types & FRACTION == 0, low, high, low_out, high_out, _common_step(steps),
+            _holes(conjunction),
+        )  # fmt: skip
         if conjunction.enum is not None:
             values = [Fraction(v) for v in conjunction.enum if _is_number(v)]
             kept = tuple(sorted({v for v in values if _in_set(v, spec)}))
@@ -297,7 +318,7 @@ class Scalars:
         """The shortest literal, where it is plainly an integer."""
         if spec is None or spec[0] == "enum":
             return None
-        _, low, high, low_out, high_out, step = spec
+        _, low, high, low_out, high_out, step, _ = spec
         if step is not None:
             return None
         least = 0 if low is None or low < 0 else math.floor(low) + 1 if low_out else math.ceil(low)
@@ -331,11 +352,13 @@ class Scalars:
             integer = spec[2]
             dfa = self._union([self._point(value) for value in spec[1]])
         else:
-            integer, low, high, low_out, high_out, step = spec
+            integer, low, high, low_out, high_out, step, holes = spec
             dfa = number_dfa(
                 integer=integer, minimum=low, maximum=high, exclusive_minimum=low_out,
                 exclusive_maximum=high_out, multiple_of=step, style=style, limits=self.limits,
             )  # fmt: skip
+            if holes:
+                dfa = self._without(dfa, *holes)
         if integer and self.plain_integers:
             dfa = automata.intersect(dfa, compile_regex("-?(0|[1-9][0-9]*)"), self.limits)
         if (
@@ -345,10 +368,21 @@ class Scalars:
             dfa = automata.remove_bytes(dfa, self.vocabulary.dead_bytes)
         return dfa
 
-    def _point(self, value: Fraction) -> Dfa:
+    def _without(self, dfa: Dfa, points: Sequence[Fraction], steps: Sequence[Fraction]) -> Dfa:
+        """The plain literals (no exponent) of other values than points and multiples."""
+        plain = compile_regex(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+        dfa = automata.intersect(dfa, plain, self.limits)
+        for value in points:
+            dfa = automata.subtract(dfa, self._point(value, "any"), self.limits)
+        for step in steps:
+            multiples = number_dfa(multiple_of=step, style="any", limits=self.limits)
+            dfa = automata.subtract(dfa, multiples, self.limits)
+        return Dfa(dfa.table, dfa.accept, dfa.start)
+
+    def _point(self, value: Fraction, style: Literal["readable", "any"] | None = None) -> Dfa:
         return number_dfa(
             integer=value.denominator == 1, minimum=value, maximum=value,
-            style=self.options.numbers, limits=self.limits,
+            style=style or self.options.numbers, limits=self.limits,
         )  # fmt: skip
 
     # --- lexemes ----------------------------------------------------------------------------
@@ -466,6 +500,12 @@ class Scalars:
         return (None, []) if dfa.is_empty else (wrap(dfa, len(sets)), sets)
 
 
+def literals(values: Sequence[str], limits: Limits) -> TextDfa:
+    """Exactly these texts."""
+    escaped = ("".join(f"\\u{{{ord(c):x}}}" for c in value) for value in values)
+    return compile_text("|".join(escaped), limits=limits)
+
+
 def _length(example: tuple[bytes, int]) -> int:
     return len(example[0])
 
@@ -512,8 +552,24 @@ def _common_step(steps: list[Fraction]) -> Fraction | None:
     return common
 
 
+def _holes(
+    conjunction: Conjunction,
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]] | None:
+    """(values, steps): numbers that are excluded, and whose multiples are."""
+    nodes = conjunction.nodes
+    points = {Fraction(v) for n in nodes for each in n.excluded for v in each if _is_number(v)}
+    steps = {Fraction(step) for n in nodes for step in n.not_multiples}
+    if not conjunction.types & INTEGER:
+        steps.add(Fraction(1))
+    if not points and not steps:
+        return None
+    return tuple(sorted(points)), tuple(sorted(steps))
+
+
 def _in_set(value: Fraction, spec: tuple[Any, ...]) -> bool:
-    integer, low, high, low_out, high_out, step = spec
+    integer, low, high, low_out, high_out, step, holes = spec
+    if holes and (value in holes[0] or any((value / m).denominator == 1 for m in holes[1])):
+        return False
     if integer and value.denominator != 1:
         return False
     if low is not None and (value < low or (low_out and value == low)):
