@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from grammar.arena import Arena
 from grammar.kernels import UNKNOWN
-from grammar.schema.goal import Conjunction
+from grammar.schema.array_spec import ArraySpec, Counts
+from grammar.schema.goal import Conjunction, Goal
 from grammar.schema.places import (
     CLOSE_ARRAY,
     COMMA,
@@ -21,14 +22,22 @@ from grammar.schema.places import (
     allow_space,
     spaced,
 )
-from grammar.schema.shape import UNBOUNDED, ArraySpec
 from grammar.schema.vector import Mapping, vector_of
 
 if TYPE_CHECKING:
     from grammar.schema.program import Program
 
-#: (bit of the outer vector, specification)
-Alternatives = tuple[tuple[int, ArraySpec], ...]
+
+class Alternative(NamedTuple):
+    """One way to satisfy the array's goal, for the bit ``bit`` of the array's own vector."""
+
+    bit: int
+    spec: ArraySpec
+    counts: Counts
+
+
+#: What becomes of an alternative after an item, and what the item must satisfy.
+Move = tuple[Alternative, Goal]
 
 
 def open_array(
@@ -36,75 +45,85 @@ def open_array(
 ) -> int:
     """The state after ``[``."""
     shapes = continuation.program.shapes
-    alternatives = tuple((bit, spec) for bit, m in members for spec in shapes.arrays(m))
-    at = ArrayAt(arena, continuation, alternatives, (1 << len(alternatives)) - 1, 0)
-    at = at.pruned(arena)
-    return at.value(arena, first=True) if at.alive else 0
+    alive = tuple(
+        Alternative(bit, spec, spec.start) for bit, m in members for spec in shapes.arrays(m)
+    )
+    at = ArrayAt(arena, continuation, alive, 0)
+    kept = tuple(each for each in alive if at.is_completable(each, 0))
+    if not kept:
+        return 0
+    at = at if len(kept) == len(alive) else ArrayAt(arena, continuation, kept, 0)
+    return at.value(arena, first=True)
 
 
 class ArrayAt:
     """A position between items: ``count`` items done (saturated where it cannot matter)."""
 
     def __init__(
-        self, arena: Arena, outer: Continuation, alternatives: Alternatives, alive: int, count: int
+        self, arena: Arena, outer: Continuation, alive: tuple[Alternative, ...], count: int
     ) -> None:
         self.outer = outer
-        self.alternatives = alternatives
         self.alive = alive
         self.count = count
-        specs = tuple(s.number for _, s in alternatives)
-        self.key = arena.number(("array", outer.key, alive, count, specs))
+        named = tuple((bit, spec.number, counts) for bit, spec, counts in alive)
+        self.key = arena.number(("array", outer.key, count, named))
+        self._moves: list[Move] | None = None
 
     @property
     def program(self) -> Program:
         return self.outer.program
 
-    def living(self) -> list[tuple[int, int, ArraySpec]]:
-        """(index, outer bit, specification) of the alternatives still alive."""
-        return [(i, b, s) for i, (b, s) in enumerate(self.alternatives) if self.alive >> i & 1]
-
-    def pruned(self, arena: Arena) -> ArrayAt:
-        """The same position without the alternatives that cannot be completed."""
-        kept = self.completable()
-        if kept == self.alive:
-            return self
-        return ArrayAt(arena, self.outer, self.alternatives, kept, self.count)
-
-    def completable(self) -> int:
-        """The alive alternatives that can still reach their least count."""
-        costs = self.program.costs
-        kept = 0
-        for i, _, spec in self.living():
-            needed = range(self.count, min(spec.low, spec.positions + 1))
-            if self.count <= spec.high and all(costs.satisfiable(spec.goal(k)) for k in needed):
-                kept |= 1 << i
-        return kept
+    def is_completable(self, alternative: Alternative, count: int) -> bool:
+        """Whether an alternative can still become a whole array after ``count`` items."""
+        spec, costs = alternative.spec, self.program.costs
+        if count > spec.high:
+            return False
+        if spec.contains:
+            return spec.plan(count, alternative.counts, costs.of, kept=True) is not None
+        needed = range(count, min(spec.low, spec.positions + 1))
+        return all(costs.satisfiable(spec.goal(k)) for k in needed)
 
     @property
     def close_bits(self) -> int:
         """Outer bits satisfied if the array ends here."""
-        return sum_bits(b for _, b, s in self.living() if s.low <= self.count)
+        return sum_bits({b for b, spec, held in self.alive if spec.may_end(self.count, held)})
 
     def close(self, arena: Arena) -> int:
         return self.outer.then(arena, self.close_bits)
 
-    def growing(self) -> list[tuple[int, int, ArraySpec]]:
-        """The alive alternatives that allow one more item."""
+    def moves(self) -> list[Move]:
+        """The alternatives that allow one more item."""
+        if self._moves is None:
+            deep = self.outer.depth >= self.program.limits.max_depth  # only what ends the array
+            self._moves = [
+                move
+                for each in self.alive
+                if self.count < each.spec.high
+                and not (deep and each.spec.may_end(self.count, each.counts))
+                for move in self._options(each)
+            ]
+        return self._moves
+
+    def _options(self, alternative: Alternative) -> list[Move]:
         costs = self.program.costs
-        deep = self.outer.depth >= self.program.limits.max_depth  # only what ends the array
-        return [
-            (i, b, s)
-            for i, b, s in self.living()
-            if self.count < (s.low if deep else s.high) and costs.satisfiable(s.goal(self.count))
-        ]
+        found = []
+        for goal, counts in alternative.spec.options(self.count, alternative.counts):
+            if costs.satisfiable(goal):
+                after = alternative._replace(counts=counts)
+                if not counts or self.is_completable(after, self.count + 1):
+                    found.append((after, goal))
+        return found
+
+    def element(self, arena: Arena) -> Element:
+        """The continuation of the next item."""
+        moves = self.moves()
+        vector, mapping = vector_of([(i, goal) for i, (_, goal) in enumerate(moves)])
+        return Element(arena, self, vector, mapping)
 
     def value(self, arena: Arena, *, first: bool) -> int:
         """The state where the next item starts; ``first``: the array may also end."""
-        growing = self.growing()
-        goals = [(i, s.goal(self.count)) for i, _, s in growing]
-        vector, mapping = vector_of(goals)
-        element = Element(arena, self, vector, mapping)
-        if not growing and not (first and self.close_bits):
+        element = self.element(arena)
+        if not self.moves() and not (first and self.close_bits):
             return 0
         closing = self if first else None
         return arena.place(
@@ -112,14 +131,34 @@ class ArrayAt:
             lambda: Value(element, space=True, closing=closing),
         )
 
-    def after_item(self, arena: Arena, alive: int) -> ArrayAt:
-        count = self.count + 1
-        cap = 0
-        for _, spec in self.alternatives:
-            high = spec.high if spec.high < UNBOUNDED else 0
-            cap = max(cap, spec.low, spec.positions, high)
-        after = ArrayAt(arena, self.outer, self.alternatives, alive, min(count, cap))
-        return after.pruned(arena)
+    def after_item(self, arena: Arena, alive: list[Alternative]) -> ArrayAt:
+        cap = max(each.spec.cap for each in self.alive)
+        kept = [each for each in alive if each.counts or self.is_completable(each, self.count + 1)]
+        return ArrayAt(arena, self.outer, _undominated(kept), min(self.count + 1, cap))
+
+
+def _undominated(alive: list[Alternative]) -> tuple[Alternative, ...]:
+    """Without those that have counted less than another that is otherwise the same.
+
+    More is better only where nothing bounds the number from above.
+    """
+    found = list(dict.fromkeys(alive))
+    if len(found) == 1:
+        return tuple(found)
+
+    def is_worse(each: Alternative, other: Alternative) -> bool:
+        return (
+            other is not each
+            and other[:2] == each[:2]
+            and all(
+                mine == theirs or (mine < theirs and kind.high is None)
+                for mine, theirs, kind in zip(
+                    each.counts, other.counts, each.spec.contains, strict=True
+                )
+            )
+        )
+
+    return tuple(e for e in found if not any(is_worse(e, other) for other in found))
 
 
 class Element(Continuation):
@@ -137,8 +176,8 @@ class Element(Continuation):
         self.mapping = mapping
 
     def then(self, arena: Arena, bits: int) -> int:
-        alive = sum_bits(i for i, mine in self.mapping if mine & bits)
-        after = self.at.after_item(arena, alive)
+        moves = self.at.moves()
+        after = self.at.after_item(arena, [moves[i][0] for i, mine in self.mapping if mine & bits])
         if not after.alive:
             return 0
         return arena.place(("after item", after.key), lambda: AfterItem(after))
@@ -150,7 +189,7 @@ class AfterItem(BasePlace):
     def __init__(self, at: ArrayAt) -> None:
         self.at = at
         self.depth = at.outer.depth + 1
-        self.grows = bool(at.growing())
+        self.grows = bool(at.moves())
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         del arena
@@ -169,12 +208,27 @@ class AfterItem(BasePlace):
         del taken
         if self.at.close_bits:
             return b"]", self.at.close(arena)
-        program = self.at.program
-        goals = [(i, s.goal(self.at.count)) for i, _, s in self.at.growing()]
-        vector, mapping = vector_of(goals)
-        bit, member = program.costs.cheapest(vector)
-        state = Element(arena, self.at, vector, mapping).then(arena, 1 << bit)
-        return program.comma + program.costs.text(member), state
+        costs = self.at.program.costs
+        text, state = next_item(arena, self.at)
+        return self.at.program.comma + costs.text(text), state
+
+
+def next_item(arena: Arena, at: ArrayAt) -> tuple[Conjunction, int]:
+    """A certified next item and the state after it."""
+    costs = at.program.costs
+    element = at.element(arena)
+    goal: Goal = element.vector
+    plans = [
+        plan
+        for each in at.alive
+        if each.spec.contains
+        and (plan := each.spec.plan(at.count, each.counts, costs.of, kept=True))
+    ]
+    if plans:  # an item brings the array nearer to its end only where it is counted
+        best = min(plans, key=lambda plan: sum(costs.of(goal) + 1 for goal, _ in plan))
+        goal = best[0][0]
+    _, member = costs.cheapest(goal)
+    return member, element.then(arena, 1 << element.vector.index(member))
 
 
 def sum_bits(positions: object) -> int:

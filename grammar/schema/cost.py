@@ -19,8 +19,9 @@ from grammar.schema.members import INFINITE, Chosen, choose
 from grammar.schema.node import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING
 
 if TYPE_CHECKING:
+    from grammar.schema.array_spec import ArraySpec
     from grammar.schema.program import Program
-    from grammar.schema.shape import ArraySpec, ObjectSpec
+    from grammar.schema.shape import ObjectSpec
 
 #: (cost, type bit, index of the alternative within the type, containers inside each other)
 Best = tuple[int, int, int, int]
@@ -149,7 +150,10 @@ class Costs:
                     if name not in spec.names and spec.meets(demand, name, holds)
                 )
         for array in self.program.shapes.arrays(conjunction):
-            found.extend(array.goal(i) for i in range(min(array.low, array.positions + 1)))
+            if array.contains:
+                found.extend(array.all_goals())
+            else:
+                found.extend(array.goal(i) for i in range(min(array.low, array.positions + 1)))
         return found
 
     def _evaluate(self, conjunction: Conjunction, table: dict[int, Best]) -> Best:
@@ -201,6 +205,8 @@ class Costs:
         return members
 
     def _array(self, array: ArraySpec, index: int, table: dict[int, Best]) -> Best:
+        if array.contains:
+            return self._counted_array(array, index, table)
         total = 2 + max(0, array.low - 1) * (1 + self.program.gap)
         height = 0
         for k in range(min(array.low, array.positions + 1)):
@@ -208,6 +214,26 @@ class Costs:
             total += item[0] * (1 if k < array.positions else array.low - array.positions)
             height = max(height, item[3])
         return (total, ARRAY, index, height + 1)
+
+    def _counted_array(self, array: ArraySpec, index: int, table: dict[int, Best]) -> Best:
+        items = array.plan(0, array.start, lambda goal: self._known(goal, table)[0], kept=False)
+        if items is None:
+            return NONE
+        values = [self._known(goal, table) for goal, _ in items]
+        total = 2 + max(0, len(items) - 1) * (1 + self.program.gap)
+        height = 1 + max((value[3] for value in values), default=0)
+        return (total + sum(value[0] for value in values), ARRAY, index, height)
+
+    def _items(self, array: ArraySpec) -> list[Goal]:
+        """The goals of the items of the shortest array of a specification that has one."""
+        if array.contains:
+            items = array.plan(0, array.start, self.of, kept=True)
+            assert items is not None, "asked for the items of an empty specification"
+            return [goal for goal, _ in items]
+        goals = [array.goal(i) for i in range(min(array.low, array.positions))]
+        if array.low > array.positions:
+            goals += [array.goal(array.positions)] * (array.low - array.positions)
+        return goals
 
     def _within_limits(self, best: Best) -> Best:
         limits = self.program.limits
@@ -260,7 +286,7 @@ class Costs:
             goals = [goal for _, goal in self._members(spec)]
         elif kind == ARRAY:
             array = self.program.shapes.arrays(conjunction)[index]
-            goals = [array.goal(i) for i in range(min(array.low, array.positions + 1))]
+            goals = list({id(goal): goal for goal in self._items(array)}.values())
         else:
             return []
         return [self.cheapest(goal)[1] for goal in goals]
@@ -284,9 +310,7 @@ class Costs:
             ]
             return b"{" + program.comma.join(members) + b"}"
         array = program.shapes.arrays(conjunction)[index]
-        items = [self.goal_text(array.goal(i)) for i in range(min(array.low, array.positions))]
-        if array.low > array.positions:
-            items += [self.goal_text(array.goal(array.positions))] * (array.low - array.positions)
+        items = [self.goal_text(goal) for goal in self._items(array)]
         return b"[" + program.comma.join(items) + b"]"
 
 

@@ -24,7 +24,7 @@ from grammar.formats import ENFORCED_FORMATS, UNSUPPORTED_FORMATS
 from grammar.options import JsonOptions, Limits
 from grammar.regex import TextDfa, compile_text
 from grammar.schema.keys import MAX_OF_CLASS
-from grammar.schema.node import ALL_TYPES, TYPE_BITS, Node
+from grammar.schema.node import ALL_TYPES, TYPE_BITS, Contains, Node
 
 DIALECTS = {
     "http://json-schema.org/draft-04/schema": 4,
@@ -36,7 +36,6 @@ DIALECTS = {
 
 #: Keywords that constrain and are refused, with the values under which they say nothing.
 REFUSED: dict[str, Callable[[Any], bool]] = {
-    "contains": lambda _: False,
     "uniqueItems": lambda v: v is False,
     "unevaluatedProperties": lambda v: v is True or v == {},
     "unevaluatedItems": lambda v: v is True or v == {},
@@ -49,7 +48,6 @@ _SINCE = {
     "unevaluatedItems": (2019, 9999),
     "$dynamicRef": (2020, 9999),
     "$recursiveRef": (2019, 2019),
-    "contains": (6, 9999),
 }
 MAX_NUMBER_CHARACTERS = 4_000  # as Python's own limit for integers
 MAX_EXPONENT = 1_000  # binary64 ends at 308
@@ -362,6 +360,18 @@ class Document:
             self._expect(value, list, where)
             node.prefix = tuple(self._node(sub, f"{where}/{i}") for i, sub in enumerate(value))
 
+    def _contains(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        if self.draft < 6:
+            return
+        base = where.removesuffix("contains")
+        bounds = Node(-1, "")
+        if self.draft >= 2019:
+            for name, attribute in (("minContains", "min_items"), ("maxContains", "max_items")):
+                if name in schema:
+                    _count(attribute)(self, bounds, schema[name], base + name, schema)
+        low = bounds.min_items if self.draft >= 2019 and "minContains" in schema else 1
+        node.contains = (Contains(0, self._node(value, where), low, bounds.max_items),)
+
     def _multiple(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or value <= 0:
@@ -516,6 +526,7 @@ class Document:
         "maxProperties": _count("max_properties"),
         "items": _items,
         "prefixItems": _prefix_items,
+        "contains": _contains,
         "minItems": _count("min_items"),
         "maxItems": _count("max_items"),
         "minLength": _count("min_length"),

@@ -129,6 +129,10 @@ class Negations:
                 )
         else:
             for name, member in value.items():
+                gone = {name: self.nothing}
+                branches.append(
+                    self._kind(pointer, (key, name, "gone"), OBJECT, properties=gone)
+                )
                 other = self._other_than(pointer, (key, name), member)
                 branches.append(
                     self._kind(

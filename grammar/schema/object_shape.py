@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from grammar.lexemes import KeyLexeme
+from grammar.schema.array_spec import UNBOUNDED
 from grammar.schema.goal import Goal
 from grammar.schema.members import choose, supply
-from grammar.schema.shape import UNBOUNDED, ObjectSpec
+from grammar.schema.shape import ObjectSpec
 
 if TYPE_CHECKING:
     from grammar.schema.program import Program

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from grammar import kernels
 from grammar.arena import Arena
 from grammar.kernels import MAX_COUNT, UNKNOWN
+from grammar.schema.array_spec import UNBOUNDED
 from grammar.schema.arrays import sum_bits
 from grammar.schema.goal import Conjunction, Goal
 from grammar.schema.object_shape import Flags, Longs, Shape
@@ -31,7 +32,6 @@ from grammar.schema.places import (
     allow_space,
     spaced,
 )
-from grammar.schema.shape import UNBOUNDED
 from grammar.schema.vector import Mapping, vector_of
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from grammar.errors import TooComplex
+from grammar.schema.array_spec import UNBOUNDED, ArraySpec
 from grammar.schema.evaluate import satisfies_own, type_of
 from grammar.schema.goal import Conjunction, Goal, Goals, json_key
 from grammar.schema.keys import Predicate
@@ -13,8 +14,6 @@ from grammar.schema.node import ARRAY, NUMBER, OBJECT, Node, Some
 
 if TYPE_CHECKING:
     from grammar.schema.program import Program
-
-UNBOUNDED = 1 << 31
 
 #: (further schemas of listed names, groups of demands that other keys meet)
 _Way = tuple[dict[str, tuple[Node, ...]], tuple[tuple[Some, ...], ...]]
@@ -142,32 +141,6 @@ def _predicates(
     return tuple(found)
 
 
-class ArraySpec:
-    """``goal(i)``: of the item at index i; ``low``/``high``: bounds on the count."""
-
-    __slots__ = ("_goals", "goals", "high", "low", "nodes", "number", "positions")
-
-    def __init__(
-        self, number: int, nodes: Sequence[Node], goals: Goals, low: int, high: int
-    ) -> None:
-        self.number = number
-        self.nodes = nodes
-        self.goals = goals
-        self.low = low
-        self.high = high
-        #: From this index on every item has the same goal.
-        self.positions = max((len(n.prefix) for n in nodes), default=0)
-        self._goals: dict[int, Goal] = {}
-
-    def goal(self, index: int) -> Goal:
-        index = min(index, self.positions)
-        found = self._goals.get(index)
-        if found is None:
-            parts = [n.prefix[index] if index < len(n.prefix) else n.items for n in self.nodes]
-            found = self._goals[index] = self.goals.of([p for p in parts if p is not None])
-        return found
-
-
 class Shapes:
     """Makes and keeps the specifications of one schema."""
 
@@ -270,10 +243,9 @@ class Shapes:
             for value in self._listed(conjunction, ARRAY):
                 exact = Node(-1, "")
                 exact.prefix = tuple(self._constant(v) for v in value)
-                found.append(ArraySpec(self._next(), [exact], self.goals, len(value), len(value)))
+                exact.min_items = exact.max_items = len(value)
+                found.append(ArraySpec(self._next(), [exact], self.goals))
             return found
         nodes = [n for n in conjunction.nodes if n.constrains_array]
-        low = max((n.min_items for n in nodes), default=0)
-        highs = [n.max_items for n in nodes if n.max_items is not None]
-        high = min([*highs, UNBOUNDED])
-        return [ArraySpec(self._next(), nodes, self.goals, low, high)] if low <= high else []
+        spec = ArraySpec(self._next(), nodes, self.goals)
+        return [spec] if spec.low <= spec.high else []
