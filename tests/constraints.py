@@ -117,6 +117,34 @@ SHAPES: tuple[Any, ...] = (
     },
     {"type": ["object", "string", "null"]},
     {},
+    {"type": "object", "patternProperties": {"^x-": {"type": "integer"}, "a$": {"minimum": 2}}},
+    {
+        "type": "object",
+        "properties": {"a": {"const": 1}},
+        "patternProperties": {"^(yes|no)$": {"type": "boolean"}},
+        "additionalProperties": False,
+        "minProperties": 2,
+    },
+    # A prefix of a key can be used up: after "-1" and "-2" nothing begins with "-" any more.
+    {
+        "type": "object",
+        "patternProperties": {"^[ab]*-[12]$": {"const": 0}},
+        "additionalProperties": False,
+    },
+    {"type": "object", "propertyNames": {"maxLength": 2}, "minProperties": 1, "maxProperties": 3},
+    {"type": "object", "not": {"additionalProperties": {"type": "null"}}, "maxProperties": 2},
+    {"type": "array", "contains": {"const": "a"}, "minContains": 2, "maxContains": 2},
+    {"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 2}, "maxItems": 3},
+    {"type": ["string", "number"], "not": {"enum": ["", "a", 0, 1]}},
+    {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
+    {
+        "type": "object",
+        "properties": {"a": {"enum": [1, 2]}, "b": {"type": "integer"}},
+        "if": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+        "then": {"required": ["b"]},
+        "else": {"properties": {"b": False}},
+    },
+    {"type": "object", "dependentRequired": {"a": ["b"]}, "properties": {"a": {}, "b": {}}},
 )
 
 

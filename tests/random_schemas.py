@@ -13,6 +13,7 @@ KEYWORDS = frozenset(
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
         *("minLength", "maxLength", "pattern", "format"),
         *("patternProperties", "propertyNames", "minProperties", "maxProperties"),
+        *("contains", "not", "if", "anyOf", "oneOf", "dependentRequired"),
     )
 )
 TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
@@ -80,8 +81,26 @@ class _Generator:
             schema["type"] = kinds if len(kinds) > 1 else kinds[0]
         for kind in kinds:
             schema |= getattr(self, f"_{kind}", lambda _depth: {})(depth)
+        if depth > 0:
+            schema |= self._combined(depth)
         if root and self._uses_root:
             schema["$defs"] = {"leaf": {"type": rng.choice(("string", "integer", "boolean"))}}
+        return schema
+
+    def _combined(self, depth: int) -> dict[str, Any]:
+        rng = self._rng
+        schema: dict[str, Any] = {}
+        if self._use("not", 0.08):
+            schema["not"] = rng.choice(({"required": ["a"]}, {"const": ""}, {"enum": [0, 7, []]}))
+        if self._use("if", 0.06):
+            schema["if"] = rng.choice(({"required": ["a"]}, {"minimum": 5}, {"maxLength": 2}))
+            schema["then"] = self.schema(depth - 1)
+            schema["else"] = rng.choice((True, {"minProperties": 1}, {"maxLength": 3}))
+        for keyword in ("anyOf", "oneOf"):
+            if self._use(keyword, 0.06):
+                schema[keyword] = [self.schema(depth - 1) for _ in range(rng.randint(1, 3))]
+        if self._use("dependentRequired", 0.05):
+            schema["dependentRequired"] = {rng.choice(_KEYS): [rng.choice(_KEYS)]}
         return schema
 
     def _use(self, keyword: str, probability: float) -> bool:
@@ -128,6 +147,11 @@ class _Generator:
         schema: dict[str, Any] = {}
         if self._use("items", 0.85):
             schema["items"] = self.schema(depth - 1) if depth > 0 else {"type": "integer"}
+        if self._use("contains", 0.15):
+            schema["contains"] = rng.choice(({"type": "null"}, {"const": "a"}, {"minimum": 3}))
+            schema["minContains"] = rng.randint(0, 2)
+            if rng.random() < 0.4:
+                schema["maxContains"] = schema["minContains"] + rng.randint(0, 1)
         recursive = _recurs(schema.get("items", True))
         low = rng.randint(0, 3)
         if not recursive and self._use("minItems", 0.4):
