@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import grpc
 import pytest
@@ -608,3 +609,9 @@ def test_every_exception_has_a_place_in_the_tree():
     drawn = syntaxd_client.errors.__doc__
     assert all(each.__name__ in drawn for each in public)
     assert len(public) == drawn.count("──") + 1
+    readme = (Path(__file__).resolve().parents[2] / "clients/python/README.md").read_text()
+    assert drawn.partition("::\n\n")[2].replace("``", "`").strip() in indented(readme)
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
