@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,28 @@ def test_the_command_line_answers_the_same_to_both_ways_of_reading(server, capsy
     assert whole in ("yes\n", "no\n")
     assert main([*ask, "--stream"]) == 0
     assert capsys.readouterr().out == whole
+
+
+COMMANDS = re.findall(r"^syntaxd (.+)$", README, re.MULTILINE)
+SAID = {
+    "generate": r'(yes|no)\n|\{"sender":"[^"]+","written":"[0-9-]{10}","amounts":\[.+\]\}\n',
+    "check": r"rejected at byte 32.*expected: .*",
+    "compile": r".*/properties/sender/maxLength +enforced .*",
+    "tokenize": r".*' water'.*4 tokens\n",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_line_prints_what_the_page_says(server, monkeypatch, capsys, command):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("SYNTAXD_ADDRESS", server.address)
+    arguments = shlex.split(command)
+    assert main(arguments) == (arguments[0] == "check")  # whose text does not match
+    assert re.fullmatch(SAID[arguments[0]], capsys.readouterr().out, re.DOTALL)
+
+
+def test_every_kind_of_command_is_on_the_page():
+    assert {command.split()[0] for command in COMMANDS} == set(SAID)
 
 
 def test_every_command_named_is_a_target_of_the_makefile():
