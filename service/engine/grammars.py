@@ -117,6 +117,14 @@ class GrammarCache:
         )
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class _Flight:
+    """A compile that is under way, and how many wait for it."""
+
+    task: asyncio.Task[Known]
+    waiting: int = 0
+
+
 class Grammars:
     """The front's compiler and judge. One event loop uses it.
 
@@ -138,7 +146,7 @@ class Grammars:
         self.known = known or KnownConstraints()
         self._bytes = byte_vocabulary()
         self._recognisers = GrammarCache(4 * RECOGNISER_BYTES)
-        self._in_flight: dict[str, asyncio.Task[Known]] = {}
+        self._in_flight: dict[str, _Flight] = {}
         self._turns = Turns()
 
     async def compile(self, constraint: Constraint) -> tuple[Known, bool]:
@@ -151,13 +159,20 @@ class Grammars:
         found = self.known.get(constraint_id)
         if found is not None:
             return found, True
-        task = self._in_flight.get(constraint_id)
-        if task is None:
-            task = asyncio.ensure_future(self._build(constraint_id, constraint))
-            self._in_flight[constraint_id] = task
-            task.add_done_callback(lambda done: self._built(constraint_id, done))
-        # Shielded: a caller that goes away takes nothing from the others who wait.
-        return await asyncio.shield(task), False
+        flight = self._in_flight.get(constraint_id)
+        if flight is None:
+            flight = _Flight(asyncio.ensure_future(self._build(constraint_id, constraint)))
+            self._in_flight[constraint_id] = flight
+        flight.waiting += 1
+        try:
+            # Shielded: a caller that goes away takes nothing from the others who wait.
+            return await asyncio.shield(flight.task), False
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting:  # it is done, or nobody wants it any more
+                flight.task.cancel()
+                if self._in_flight.get(constraint_id) is flight:
+                    del self._in_flight[constraint_id]
 
     async def summary(self, known: Known) -> Summary:
         """What there is to say of it. Raises TimeoutError."""
@@ -200,13 +215,15 @@ class Grammars:
         began = time.monotonic()
         steps = self._build_steps(constraint)
         compiled, min_tokens = await self._turns.run(steps, self._timeout_s)
-        return Known(
+        known = Known(
             constraint_id=constraint_id,
             constraint=constraint,
             compiled=compiled,
             min_tokens=min_tokens,
             compile_us=round((time.monotonic() - began) * 1e6),
         )
+        self.known.put(known)
+        return known
 
     def _build_steps(
         self, constraint: Constraint
@@ -214,11 +231,6 @@ class Grammars:
         compiled = yield from compile_steps(constraint, self._vocabulary, self._limits)
         yield
         return compiled, compiled.min_tokens  # here, where it may take its time
-
-    def _built(self, constraint_id: str, task: asyncio.Task[Known]) -> None:
-        del self._in_flight[constraint_id]
-        if not task.cancelled() and task.exception() is None:
-            self.known.put(task.result())
 
     def _recogniser_steps(self, constraint: Constraint) -> Steps:
         return grammar.compile_steps(

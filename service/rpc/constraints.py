@@ -89,10 +89,10 @@ class Constraints:
     async def describe(self, asked: Constraint | ConstraintId, *, pin: bool) -> Description:
         """Compiles where needed, pins if asked, and says what there is to say."""
         known, cached = await self.compile(asked)
-        if pin:
-            self._pin(known)
         with _compile_timeout(known.constraint):
             summary = await self._compiler.summary(known)
+        if pin:
+            self._pin(known)
         return Description(known, cached, summary)
 
     def forget(self, asked: ConstraintId) -> None:

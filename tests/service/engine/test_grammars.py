@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import ClassVar
 
 import pytest
@@ -82,6 +83,37 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(slow_steps)
     await asyncio.sleep(0)
     tasks[0].cancel()
     assert (await tasks[1])[0].compiled.nbytes == 1
+    compiler.close()
+
+
+async def test_a_compile_that_nobody_waits_for_any_more_stops(monkeypatch):
+    steps = []
+
+    def endless(*_):
+        while True:
+            steps.append(1)
+            time.sleep(0.001)
+            yield
+
+    monkeypatch.setattr(grammars, "compile_steps", endless)
+    compiler = Grammars(VOCABULARY)
+    tasks = [asyncio.create_task(compiler.compile(choice("a"))) for _ in range(2)]
+    async with asyncio.timeout(10):
+        while len(steps) < 3:  # noqa: ASYNC110 - the steps are in a thread
+            await asyncio.sleep(0.001)
+        tasks[0].cancel()
+        so_far = len(steps)
+        while len(steps) < so_far + 20:  # noqa: ASYNC110 - the other one still waits
+            await asyncio.sleep(0.001)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert not compiler._in_flight
+    await asyncio.sleep(0.05)
+    so_far = len(steps)
+    await asyncio.sleep(0.05)
+    assert len(steps) == so_far
+    monkeypatch.undo()
+    assert not (await compiler.compile(choice("a")))[1]
     compiler.close()
 
 
