@@ -21,7 +21,7 @@ from service.rpc.convert import request as convert
 from service.rpc.draft import ConstraintId, Draft
 from service.rpc.pb.v1 import generation_pb2
 from syntaxd_client import requests
-from syntaxd_client.options import GenerateOptions, JsonFormatOptions
+from syntaxd_client.options import GenerateOptions, JsonFormatOptions, StoppingOptions
 from tests import fakes
 from tests.service.engine.decoding import answer, make_decoder, run
 from tests.shared_data import DIALECTS
@@ -79,6 +79,10 @@ def unescaped(text: str) -> str:
 
 def value(name: str, text: str) -> Any:
     assert name in GenerateOptions.__optional_keys__ or name == "json_schema", name
+    if name == "logit_bias":
+        return {int(token): float(bias) for token, bias in (text.split("="),)}
+    if name == "stop_token_ids":
+        return [int(text)]
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isdigit() else text
@@ -123,7 +127,7 @@ def generated(
     request = GenerationRequest(
         request_id="x",
         prompt_ids=fakes.encode("x>"),
-        sampling=Sampling(temperature=0),
+        sampling=draft.sampling,
         stopping=draft.stopping,
         constraint=constraint,
         guaranteed=draft.guaranteed,
@@ -236,7 +240,8 @@ def test_the_formats_are_those_that_are_enforced():
 def test_every_option_of_a_constraint_has_an_example():
     used = {name for block in EXAMPLES for name in re.findall(r"^(\w+)", block, re.MULTILINE)}
     options = set(JsonFormatOptions.__optional_keys__) | {"regex", "choice", "json_schema"}
-    options |= {"unit", "stop", "stop_regex", "max_tokens", "completion_policy"}
+    options |= {*StoppingOptions.__optional_keys__, "completion_policy", "logit_bias"}
+    options -= {"ignore_eos"}  # whose text has no end worth showing
     assert options <= used
     units = {name for block in EXAMPLES for name in re.findall(r"^unit +(\w+)", block)}
     assert units == set(grammar.UNITS)
