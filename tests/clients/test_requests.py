@@ -10,7 +10,7 @@ from syntaxd_client import options
 from syntaxd_client.pb.v1 import constraint_pb2 as c
 from syntaxd_client.pb.v1 import generation_pb2 as g
 from tests.clients.fake_server import running
-from tests.clients.said import EVENTS, RESPONSE, Cat
+from tests.clients.said import ANSWER, EVENTS, RESPONSE, Cat
 
 
 @pytest.fixture(scope="module")
@@ -238,14 +238,21 @@ def test_extract_takes_no_other_constraint(server, open_client):
         open_client(server.address).extract(Cat, "Hi.", regex="a")
 
 
+def test_credentials_make_the_channel_a_secure_one(open_client):
+    with running(secure=True, Generate=RESPONSE) as server:
+        client = open_client(server.address, credentials=grpc.local_channel_credentials())
+        assert client.generate("Hi.") == ANSWER
+
+
 def test_timeout_and_metadata_go_beside_the_request(server, open_client):
     client = open_client(server.address, timeout=50, metadata=[("x-tenant", "a")])
     client.generate("Hi.")
     assert server.metadata[-1]["x-tenant"] == "a"
     assert 40 < server.seconds_left[-1] < 51
-    client.generate("Hi.", timeout=20, metadata=[("x-trace", "b")])
+    client.generate("Hi.", timeout=20, metadata=[("x-trace", "b"), ("x-y-bin", b"\xff")])
     assert server.metadata[-1]["x-tenant"] == "a"
     assert server.metadata[-1]["x-trace"] == "b"
+    assert server.metadata[-1]["x-y-bin"] == b"\xff"
     assert 10 < server.seconds_left[-1] < 21
     list(client.stream("Hi.", timeout=30))
     assert 21 < server.seconds_left[-1] < 31
