@@ -18,6 +18,7 @@ import grammar
 from service.engine.known import (
     DEFAULT_CACHE_BYTES,
     MAX_KEPT,
+    Excerpt,
     Known,
     KnownConstraints,
     Summary,
@@ -28,7 +29,6 @@ from service.engine.turns import Turns, run_slice
 from service.engine.types import Constraint, JsonFormat
 
 RECOGNISER_BYTES = 64 << 20  # the tables of one grammar that judges texts; all keep four times
-MAX_KEYWORDS = 1_000  # reported of one schema: beyond it nobody reads them
 SHORT = 16 << 10  # characters of a constraint that the event loop may look through: a ms
 ANY_WHITESPACE = 1 << 20  # characters in one gap: those who write texts for us have no cap
 _ENGINE_SLICE = 0.001  # seconds between two steps: decision 2
@@ -180,10 +180,10 @@ class Grammars:
             known.summary = await self._turns.run(_summary_steps(known), self._timeout_s)
         return known.summary
 
-    async def refused(self, constraint: Constraint) -> tuple[grammar.KeywordReport, ...]:
+    async def refused(self, constraint: Constraint) -> Excerpt:
         """The keywords of a JSON Schema that are refused. Raises GrammarError, TimeoutError."""
-        reports = await self._turns.run(_explain_steps(constraint, self._limits), self._timeout_s)
-        return tuple(each for each in reports if each.treatment == "refused")
+        steps = _refused_steps(constraint, self._limits)
+        return await self._turns.run(steps, self._timeout_s)
 
     async def recogniser(self, constraint: Constraint) -> grammar.Grammar:
         """The constraint compiled for ``check``. Raises GrammarError, TimeoutError."""
@@ -249,16 +249,23 @@ def _summary_steps(known: Known) -> Generator[None, None, Summary]:
     longest = known.compiled.max_tokens
     yield
     reports = yield from _explain_steps(known.constraint, known.compiled.limits)
-    return Summary(example, longest, reports[:MAX_KEYWORDS], len(reports))
+    return Summary(example, longest, Excerpt.of(reports) if reports else Excerpt())
+
+
+def _refused_steps(
+    constraint: Constraint, limits: grammar.Limits
+) -> Generator[None, None, Excerpt]:
+    reports = yield from _explain_steps(constraint, limits)
+    return Excerpt.of(reports.refused()) if reports else Excerpt()
 
 
 def _explain_steps(
     constraint: Constraint, limits: grammar.Limits
-) -> Generator[None, None, tuple[grammar.KeywordReport, ...]]:
+) -> Generator[None, None, grammar.Reports | None]:
     if constraint.kind != "json_schema":
-        return ()
+        return None
     options = _generating(constraint.json_format)
-    return tuple((yield from grammar.explain_steps(constraint.text, options, limits)))
+    return (yield from grammar.explain_steps(constraint.text, options, limits))
 
 
 class SlicedCompiler:

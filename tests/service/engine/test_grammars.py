@@ -173,24 +173,34 @@ async def test_the_summary_has_a_shortest_text_and_what_becomes_of_each_keyword(
     assert summary.example == b'{"age":0}'
     assert known.min_tokens == len(summary.example)
     assert summary.max_tokens is None
-    treatments = {each.location: each.treatment for each in summary.keywords}
+    treatments = {each.location: each.treatment for each in summary.keywords.reports}
     assert treatments["/title"] == "annotation"
     assert treatments["/properties/name/format"] == "annotation"
     assert treatments["/properties/age/type"] == "enforced"
-    assert summary.num_keywords == len(summary.keywords) == 7
+    assert summary.keywords.total == len(summary.keywords.reports) == 7
     assert await compiler.summary(known) is summary
 
 
 async def test_a_finite_language_has_a_longest_output(compiler):
     known, _ = await compiler.compile(choice("a", "abc"))
     assert (await compiler.summary(known)).max_tokens == 3
-    assert (await compiler.summary(known)).keywords == ()
+    assert (await compiler.summary(known)).keywords == ((), 0)
 
 
 async def test_every_refused_keyword_is_found(compiler):
     text = '{"not": {}, "properties": {"a": {"not": {}}, "b": {"type": "null"}}}'
-    reports = await compiler.refused(Constraint(kind="json_schema", text=text))
-    assert [each.location for each in reports] == ["/not", "/properties/a/not"]
+    refused = await compiler.refused(Constraint(kind="json_schema", text=text))
+    assert [each.location for each in refused.reports] == ["/not", "/properties/a/not"]
+    assert refused.total == 2
+
+
+async def test_of_very_many_reports_the_first_are_kept_and_all_counted(compiler):
+    """Their pointers together would be 40 MB."""
+    inner = ",".join(f'"a{i}":{{"not":{{}}}}' for i in range(200))
+    text = f'{{"properties":{{"{"x" * 200_000}":{{"properties":{{{inner}}}}}}}}}'
+    refused = await compiler.refused(Constraint(kind="json_schema", text=text))
+    assert refused.total == 200
+    assert 1 <= len(refused.reports) <= 3
 
 
 JUDGED = [
