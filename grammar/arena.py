@@ -46,6 +46,9 @@ class Place(Protocol):
     def follow(self, arena: Arena, byte: int) -> int:
         """The structural state after ``byte``, 0 when there is none."""
 
+    def shared(self, arena: Arena, vocabulary: Vocabulary) -> Shared | None:
+        """What a walk from here may take over from other places; None: nothing."""
+
 
 class Return(Protocol):
     """What happens when a lexeme has ended."""
@@ -65,6 +68,18 @@ class Graph(Protocol):
 
     def num_bytes_left(self, state: int) -> int:
         """Its length."""
+
+
+class Shared(NamedTuple):
+    """The part of a walk that is the same from several places, and what is left to do.
+
+    ``words``: tokens already known to be allowed; ``ends``: the configs they lead to; ``jobs``:
+    where to walk on. Misses on the way of those tokens are resolved.
+    """
+
+    words: npt.NDArray[np.uint32]
+    ends: list[Config]
+    jobs: npt.NDArray[np.int64]
 
 
 class UnitEnd(NamedTuple):
@@ -292,10 +307,17 @@ class Arena:
         ``words``: the mask to add to. ``ends``: the distinct configs (without counts) that
         allowed tokens lead to, None when there are too many or nobody asked.
         """
+        known: list[Config] = []
         if words is None:
             words = np.zeros(vocabulary.words, dtype=np.uint32)
         if jobs is None:
-            jobs = np.array([[0, len(vocabulary.node), 0, config]], dtype=np.int64)
+            place = self.places.get(config)
+            shared = place.shared(self, vocabulary) if place is not None else None
+            if shared is not None:
+                words |= shared.words
+                known, jobs = shared.ends, shared.jobs
+            else:
+                jobs = np.array([[0, len(vocabulary.node), 0, config]], dtype=np.int64)
         ends = np.zeros(1 + (1 << 12) if collect else 0, dtype=np.int64)
         while True:
             count = kernels.walk(
@@ -313,7 +335,7 @@ class Arena:
                 self.resolve(kind, a, b)
         if not collect or ends[0] < 0:
             return Walked(words, None)
-        return Walked(words, (ends[1:][ends[1:] != 0] - 1).tolist())
+        return Walked(words, known + (ends[1:][ends[1:] != 0] - 1).tolist())
 
     # --- misses -----------------------------------------------------------------------------
 

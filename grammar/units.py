@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from grammar import automata
-from grammar.arena import Arena, Config, UnitEnd
+from grammar.arena import Arena, Config, Shared, UnitEnd
 from grammar.dfa import Dfa
 from grammar.errors import ConstraintSyntaxError, Unsatisfiable
 from grammar.graph import Graph, live_only
 from grammar.kernels import UNKNOWN
+from grammar.lexemes import Lexeme
 from grammar.options import JsonOptions, Limits
 from grammar.regex import Spelling, charset, spell_dfa
 from grammar.regex.charset import Ranges
@@ -261,17 +262,40 @@ class End(BasePlace):
         return b"", None
 
 
+class Characters:
+    """Texts without some ASCII characters: the automaton, and the masks of its states.
+
+    ``dfa`` accepts between characters and only there, in its start.
+    """
+
+    def __init__(self, without: bytes, vocabulary: Vocabulary, limits: Limits) -> None:
+        allowed = charset.difference(charset.ALL, _characters(without.decode()))
+        parts, _ = partition([allowed])
+        one = TextDfa(parts, np.array([[0], [1]], np.int32), np.array([-1, 0], np.int32), 1)
+        self.dfa = spell_dfa(one, Spelling.RAW, vocabulary.dead_bytes, limits)
+        rows = self.dfa.table.copy()
+        rows[self.dfa.start, np.frombuffer(without, dtype=np.uint8)] = -1
+        n = len(rows)
+        self.lexeme = Lexeme(
+            rows, np.zeros(n, np.int64), 1, np.zeros(n, np.int32), np.ones(n, np.bool_), True
+        )
+
+    def targets(self, state: int) -> dict[int, npt.NDArray[np.int64]]:
+        """The states that follow, and the bytes that lead to each."""
+        row = self.dfa.table[state]
+        return {int(t): np.flatnonzero(row == t) for t in np.unique(row[row > 0])}
+
+
 class Text(BasePlace):
     """Characters without a part in the structure, around or in it.
 
-    ``dfa`` is the automaton of such texts, ``state`` where it is; between characters the
-    bytes of ``leads`` lead on.
+    ``state`` is that of their automaton; between characters the bytes of ``leads`` lead on.
     """
 
-    def __init__(self, dfa: Dfa, state: int, leads: bytes) -> None:
-        self.dfa = dfa
+    def __init__(self, characters: Characters, state: int, leads: bytes) -> None:
+        self.characters = characters
         self.state = state
-        self.leads = leads if state == dfa.start else b""
+        self.leads = leads if state == characters.dfa.start else b""
 
     def at(self, arena: Arena, state: int) -> int:
         """The place of this kind at another state."""
@@ -286,30 +310,35 @@ class Text(BasePlace):
         raise NotImplementedError
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
-        targets = self.dfa.table[self.state]
-        row[:] = np.where(targets > 0, UNKNOWN, 0)
-        row[targets == self.state] = self.at(arena, self.state)
+        for state, by in self.characters.targets(self.state).items():
+            row[by] = self.at(arena, state) if state == self.state else UNKNOWN
         row[np.frombuffer(self.leads, dtype=np.uint8)] = UNKNOWN
 
     def follow(self, arena: Arena, byte: int) -> int:
         if byte in self.leads:
             return self.lead(arena, byte)
-        return self.at(arena, int(self.dfa.table[self.state, byte]))
+        return self.at(arena, int(self.characters.dfa.table[self.state, byte]))
 
     def way(self, arena: Arena, taken: Taken = ()) -> Way:
         del taken
-        if self.state == self.dfa.start:
+        if self.state == self.characters.dfa.start:
             return self.finish(arena)
-        byte = int(np.flatnonzero(self.dfa.table[self.state])[0])
-        return bytes([byte]), self.at(arena, int(self.dfa.table[self.state, byte]))
+        state, by = next(iter(self.characters.targets(self.state).items()))
+        return bytes([int(by[0])]), self.at(arena, state)
 
-
-def _text_without(letters: bytes, vocabulary: Vocabulary, limits: Limits) -> Dfa:
-    """The automaton of texts without some ASCII characters; it accepts between characters."""
-    allowed = charset.difference(charset.ALL, _characters(letters.decode()))
-    parts, _ = partition([allowed])
-    one = TextDfa(parts, np.array([[0], [1]], np.int32), np.array([-1, 0], np.int32), 1)
-    return spell_dfa(one, Spelling.RAW, vocabulary.dead_bytes, limits)
+    def shared(self, arena: Arena, vocabulary: Vocabulary) -> Shared | None:
+        """Tokens that stay in the text are the same whatever surrounds it."""
+        inside = self.characters.lexeme.inside_mask(self.state, vocabulary)
+        assert inside is not None, "every state is wide"
+        for state in range(1, self.characters.dfa.num_states):
+            place = self.at(arena, state)
+            for target, by in self.characters.targets(state).items():
+                arena.table[place * 256 + by] = self.at(arena, target)
+        jobs = np.empty((len(inside.exits), 4), dtype=np.int64)
+        jobs[:, :3] = inside.exits[:, :3]
+        jobs[:, 3] = self.at(arena, self.characters.dfa.start)  # nowhere else it is left
+        ends = [self.at(arena, state) for state in inside.end_states]
+        return Shared(inside.words, ends, jobs)
 
 
 _PAIRS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
@@ -329,15 +358,15 @@ class Brackets:
         if not self.closers:
             raise _unspellable("a pair of brackets")
         self.openers = bytes(self.closers)
-        self.before = _text_without(self.openers, vocabulary, limits)
-        self.between = _text_without(b"".join(map(b"".join, _PAIRS)), vocabulary, limits)
+        self.before = Characters(self.openers, vocabulary, limits)
+        self.between = Characters(b"".join(map(b"".join, _PAIRS)), vocabulary, limits)
 
     def fresh(self) -> tuple[Arena, Config]:
         """An arena, and where a text starts in it."""
         arena = Arena()
         end = arena.place("end", lambda: End(self.vocabulary))
         arena.unit_end = UnitEnd(end, is_beyond=False)
-        return arena, self.place(arena, b"", self.before.start)
+        return arena, self.place(arena, b"", self.before.dfa.start)
 
     def place(self, arena: Arena, stack: bytes, state: int) -> int:
         """Text before (empty ``stack``) or between brackets; ``stack`` is what will close."""
@@ -364,7 +393,7 @@ class InBrackets(Text):
             stack = self.stack[:-1]
             if not stack:
                 return arena.place("end", lambda: End(self.unit.vocabulary))
-        return self.unit.place(arena, stack, self.unit.between.start)
+        return self.unit.place(arena, stack, self.unit.between.dfa.start)
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         super().fill(arena, row)
@@ -390,14 +419,14 @@ class JsonValue:
             raise _unspellable("a JSON object or array")
         self.shortest = pairs[0]
         self.openers = bytes(pair[0] for pair in pairs)
-        self.before = _text_without(self.openers, program.vocabulary, limits)
+        self.before = Characters(self.openers, program.vocabulary, limits)
 
     def fresh(self) -> tuple[Arena, Config]:
         """An arena, and where a text starts in it."""
         arena = Arena(self.program.options.max_whitespace_run)
         root = UnitRoot(self.program, arena.number("root"), self.program.root, 0, merged=True)
         arena.unit_end = UnitEnd(root.then(arena, 0), is_beyond=False)
-        return arena, self.place(arena, root, self.before.start)
+        return arena, self.place(arena, root, self.before.dfa.start)
 
     def place(self, arena: Arena, root: UnitRoot, state: int) -> int:
         """Text before the value."""

@@ -44,6 +44,7 @@ class ServiceError(Exception):
 
     ``reason`` is UPPER_SNAKE and stable: programs may compare it. ``metadata`` has lowerCamel
     keys with units in their names. ``retry_after_s`` present = retrying the same request may work.
+    ``num_violations``: how many there are, where ``violations`` are the first of many.
     ``quota`` names a limit that the request is over, for google.rpc.QuotaFailure.
     """
 
@@ -55,6 +56,7 @@ class ServiceError(Exception):
         *,
         metadata: Mapping[str, str] | None = None,
         violations: Sequence[Violation] = (),
+        num_violations: int | None = None,
         retry_after_s: float | None = None,
         quota: str = "",
     ) -> None:
@@ -64,6 +66,7 @@ class ServiceError(Exception):
         self.message = message
         self.metadata = dict(metadata or {})
         self.violations = tuple(violations)
+        self.num_violations = num_violations or len(self.violations)
         self.retry_after_s = retry_after_s
         self.quota = quota
 

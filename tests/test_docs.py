@@ -18,10 +18,10 @@ from service.engine.types import Constraint, GenerationRequest, ModelInfo, Sampl
 from service.errors import ServiceError
 from service.rpc import refusals
 from service.rpc.convert import request as convert
-from service.rpc.draft import Draft
+from service.rpc.draft import ConstraintId, Draft
 from service.rpc.pb.v1 import generation_pb2
 from syntaxd_client import requests
-from syntaxd_client.options import GenerateOptions, JsonFormatOptions
+from syntaxd_client.options import GenerateOptions, JsonFormatOptions, StoppingOptions
 from tests import fakes
 from tests.service.engine.decoding import answer, make_decoder, run
 from tests.shared_data import DIALECTS
@@ -65,8 +65,11 @@ class Example:
     def said(self, name: str) -> str | None:
         return next((text for each, text in self.says if each == name), None)
 
-    def draft(self) -> Draft:
-        return convert.read(self.request, MODEL)
+    def draft(self) -> tuple[Draft, Constraint | None]:
+        """The request as the front reads it. Raises ServiceError."""
+        draft = convert.read(self.request, MODEL)
+        assert not isinstance(draft.constraint, ConstraintId)
+        return draft, draft.constraint
 
 
 def unescaped(text: str) -> str:
@@ -76,6 +79,10 @@ def unescaped(text: str) -> str:
 
 def value(name: str, text: str) -> Any:
     assert name in GenerateOptions.__optional_keys__ or name == "json_schema", name
+    if name == "logit_bias":
+        return {int(token): float(bias) for token, bias in (text.split("="),)}
+    if name == "stop_token_ids":
+        return [int(text)]
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isdigit() else text
@@ -85,9 +92,10 @@ def compiled(constraint: Constraint) -> grammar.Grammar:
     """As the front compiles it, with a byte a token. Raises ServiceError."""
     steps = grammars.compile_steps(constraint, grammars.byte_vocabulary(), grammar.Limits())
     try:
-        return finished(steps)
+        found: grammar.Grammar = finished(steps)
     except grammar.GrammarError as error:
         raise refusals.from_grammar(error, constraint) from error
+    return found
 
 
 def recogniser(constraint: Constraint) -> grammar.Grammar:
@@ -110,16 +118,18 @@ def matches(found: grammar.Grammar, text: str) -> bool:
     return matcher.advance_bytes(data) == len(data) and matcher.is_complete
 
 
-def generated(draft: Draft, found: grammar.Grammar | None, wish: str) -> Any:
+def generated(
+    draft: Draft, constraint: Constraint | None, found: grammar.Grammar | None, wish: str
+) -> Any:
     """What the decoder makes of a model that wants to say ``wish`` and then end."""
     model = fakes.FakeModel(fakes.replies({"x>": wish}))
     decoder = make_decoder(model, fill_masks=grammar.fill_masks)
     request = GenerationRequest(
         request_id="x",
         prompt_ids=fakes.encode("x>"),
-        sampling=Sampling(temperature=0),
+        sampling=draft.sampling,
         stopping=draft.stopping,
-        constraint=draft.constraint,
+        constraint=constraint,
         guaranteed=draft.guaranteed,
     )
     decoder.submit(request, found)
@@ -140,29 +150,35 @@ def test_the_example_is_as_the_page_says(block):
 
 
 def check(example: Example) -> None:
-    draft = example.draft()
-    found = compiled(draft.constraint) if draft.constraint else None
-    chunk = generated(draft, found, example.said("says") or "")
+    draft, constraint = example.draft()
+    found = compiled(constraint) if constraint else None
+    chunk = generated(draft, constraint, found, example.said("says") or "")
     if chunk.finish.error:
         raise refusals.from_failure(chunk.finish.error)
-    for verb, text in example.says:
-        match verb:
-            case "writes":
-                assert matches(found, text), text
-            case "never":
-                assert not matches(found, text), text
-            case "valid" | "begun" | "invalid":
-                judged = grammar.check_text(recogniser(draft.constraint), text.encode())
-                assert judged.verdict == VERDICTS[verb], text
-            case "spelling":
-                judged = grammar.check_text(recogniser(draft.constraint), text.encode())
-                assert judged.spelling_only, text
-            case "remark":
-                code, _, place = text.partition(" ")
-                remarks = [(each.code, each.location) for each in found.diagnostics]
-                assert (code, place) in remarks
-            case "says":
-                check_answer(example, chunk)
+    if example.said("says") is not None:
+        check_answer(example, chunk)
+    elif constraint and found:
+        for verb, text in example.says:
+            check_line(constraint, found, verb, text)
+
+
+def check_line(constraint: Constraint, found: grammar.Grammar, verb: str, text: str) -> None:
+    match verb:
+        case "writes":
+            assert matches(found, text), text
+        case "never":
+            assert not matches(found, text), text
+        case "valid" | "begun" | "invalid":
+            judged = grammar.check_text(recogniser(constraint), text.encode())
+            assert judged.verdict == VERDICTS[verb], text
+        case "spelling":
+            judged = grammar.check_text(recogniser(constraint), text.encode())
+            assert judged.spelling_only, text
+        case "remark":
+            code, _, place = text.partition(" ")
+            assert (code, place) in [(each.code, each.location) for each in found.diagnostics]
+        case _:
+            raise AssertionError(f"nothing checks {verb} here")
 
 
 def check_answer(example: Example, chunk: Any) -> None:
@@ -224,7 +240,8 @@ def test_the_formats_are_those_that_are_enforced():
 def test_every_option_of_a_constraint_has_an_example():
     used = {name for block in EXAMPLES for name in re.findall(r"^(\w+)", block, re.MULTILINE)}
     options = set(JsonFormatOptions.__optional_keys__) | {"regex", "choice", "json_schema"}
-    options |= {"unit", "stop", "stop_regex", "max_tokens", "completion_policy"}
+    options |= {*StoppingOptions.__optional_keys__, "completion_policy", "logit_bias"}
+    options -= {"ignore_eos"}  # whose text has no end worth showing
     assert options <= used
     units = {name for block in EXAMPLES for name in re.findall(r"^unit +(\w+)", block)}
     assert units == set(grammar.UNITS)

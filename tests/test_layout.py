@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = {"grammar", "service"}
+CLIENT = ROOT / "clients/python"
 
 # Import name -> distribution, where they differ.
 DISTRIBUTIONS = {
@@ -57,9 +58,36 @@ def test_what_is_imported_is_declared(package):
             assert DISTRIBUTIONS.get(name, name) in declared, (name, where)
 
 
-def test_every_dependency_has_its_reason_beside_it():
-    text = (ROOT / "pyproject.toml").read_text()
-    block = text[text.index("dependencies = [") : text.index("[project.scripts]")]
+def test_the_client_imports_what_it_declares_and_nothing_of_ours():
+    project = tomllib.loads((CLIENT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[^\w-]", each)[0] for each in project["dependencies"]}
+    optional = {name for extra in project["optional-dependencies"].values() for name in extra}
+    for name, where in imported("clients/python/src").items():
+        if name.startswith("pydantic"):
+            assert {path.name for path in where} == {"pydantic_types.py"}
+            assert any(each.startswith("pydantic") for each in optional)
+        elif name != "syntaxd_client":
+            assert DISTRIBUTIONS.get(name, name) in needed, (name, where)
+
+
+def test_the_versions_that_committed_stubs_ask_for_are_those_declared():
+    stub = (CLIENT / "src/syntaxd_client/pb/v1/model_pb2_grpc.py").read_text()
+    (grpc_version,) = re.findall(r"GRPC_GENERATED_VERSION = '([\d.]+)'", stub)
+    messages = (CLIENT / "src/syntaxd_client/pb/v1/model_pb2.py").read_text()
+    (protobuf_version,) = re.findall(r"# Protobuf Python Version: ([\d.]+)", messages)
+    for path in (ROOT / "pyproject.toml", CLIENT / "pyproject.toml"):
+        text = path.read_text()
+        assert f'"grpcio>={grpc_version},<2"' in text
+        assert f'"protobuf>={protobuf_version},<8"' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [("pyproject.toml", "[project.scripts]"), ("clients/python/pyproject.toml", "[project.opt")],
+)
+def test_every_dependency_has_its_reason_beside_it(path, end):
+    text = (ROOT / path).read_text()
+    block = text[text.index("dependencies = [") : text.index(end)]
     for line in block.splitlines():
         if line.lstrip().startswith('"'):
             assert "# " in line, line

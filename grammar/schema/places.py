@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grammar import lexemes
-from grammar.arena import Arena
+from grammar.arena import Arena, Shared
 from grammar.errors import TooComplex
 from grammar.kernels import MAX_COUNT, SPACE, UNKNOWN
 from grammar.lexemes import Lexeme
@@ -25,6 +25,7 @@ from grammar.schema.node import NUMBER, STRING
 if TYPE_CHECKING:
     from grammar.schema.arrays import ArrayAt
     from grammar.schema.program import Program
+    from grammar.vocabulary import Vocabulary
 
 QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b"{}[]"
@@ -97,6 +98,11 @@ class BasePlace:
         ``taken``: keys, as spelled, that the innermost object has used and does not list.
         """
         raise NotImplementedError
+
+    def shared(self, arena: Arena, vocabulary: Vocabulary) -> Shared | None:
+        """See ``grammar.arena.Place``."""
+        del arena, vocabulary
+        return None
 
 
 class Done(BasePlace):

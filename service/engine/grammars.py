@@ -18,6 +18,7 @@ import grammar
 from service.engine.known import (
     DEFAULT_CACHE_BYTES,
     MAX_KEPT,
+    Excerpt,
     Known,
     KnownConstraints,
     Summary,
@@ -28,7 +29,6 @@ from service.engine.turns import Turns, run_slice
 from service.engine.types import Constraint, JsonFormat
 
 RECOGNISER_BYTES = 64 << 20  # the tables of one grammar that judges texts; all keep four times
-MAX_KEYWORDS = 1_000  # reported of one schema: beyond it nobody reads them
 SHORT = 16 << 10  # characters of a constraint that the event loop may look through: a ms
 ANY_WHITESPACE = 1 << 20  # characters in one gap: those who write texts for us have no cap
 _ENGINE_SLICE = 0.001  # seconds between two steps: decision 2
@@ -117,6 +117,14 @@ class GrammarCache:
         )
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class _Flight:
+    """A compile that is under way, and how many wait for it."""
+
+    task: asyncio.Task[Known]
+    waiting: int = 0
+
+
 class Grammars:
     """The front's compiler and judge. One event loop uses it.
 
@@ -138,7 +146,7 @@ class Grammars:
         self.known = known or KnownConstraints()
         self._bytes = byte_vocabulary()
         self._recognisers = GrammarCache(4 * RECOGNISER_BYTES)
-        self._in_flight: dict[str, asyncio.Task[Known]] = {}
+        self._in_flight: dict[str, _Flight] = {}
         self._turns = Turns()
 
     async def compile(self, constraint: Constraint) -> tuple[Known, bool]:
@@ -151,13 +159,20 @@ class Grammars:
         found = self.known.get(constraint_id)
         if found is not None:
             return found, True
-        task = self._in_flight.get(constraint_id)
-        if task is None:
-            task = asyncio.ensure_future(self._build(constraint_id, constraint))
-            self._in_flight[constraint_id] = task
-            task.add_done_callback(lambda done: self._built(constraint_id, done))
-        # Shielded: a caller that goes away takes nothing from the others who wait.
-        return await asyncio.shield(task), False
+        flight = self._in_flight.get(constraint_id)
+        if flight is None:
+            flight = _Flight(asyncio.ensure_future(self._build(constraint_id, constraint)))
+            self._in_flight[constraint_id] = flight
+        flight.waiting += 1
+        try:
+            # Shielded: a caller that goes away takes nothing from the others who wait.
+            return await asyncio.shield(flight.task), False
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting:  # it is done, or nobody wants it any more
+                flight.task.cancel()
+                if self._in_flight.get(constraint_id) is flight:
+                    del self._in_flight[constraint_id]
 
     async def summary(self, known: Known) -> Summary:
         """What there is to say of it. Raises TimeoutError."""
@@ -165,10 +180,10 @@ class Grammars:
             known.summary = await self._turns.run(_summary_steps(known), self._timeout_s)
         return known.summary
 
-    async def refused(self, constraint: Constraint) -> tuple[grammar.KeywordReport, ...]:
+    async def refused(self, constraint: Constraint) -> Excerpt:
         """The keywords of a JSON Schema that are refused. Raises GrammarError, TimeoutError."""
-        reports = await self._turns.run(_explain_steps(constraint, self._limits), self._timeout_s)
-        return tuple(each for each in reports if each.treatment == "refused")
+        steps = _refused_steps(constraint, self._limits)
+        return await self._turns.run(steps, self._timeout_s)
 
     async def recogniser(self, constraint: Constraint) -> grammar.Grammar:
         """The constraint compiled for ``check``. Raises GrammarError, TimeoutError."""
@@ -200,13 +215,15 @@ class Grammars:
         began = time.monotonic()
         steps = self._build_steps(constraint)
         compiled, min_tokens = await self._turns.run(steps, self._timeout_s)
-        return Known(
+        known = Known(
             constraint_id=constraint_id,
             constraint=constraint,
             compiled=compiled,
             min_tokens=min_tokens,
             compile_us=round((time.monotonic() - began) * 1e6),
         )
+        self.known.put(known)
+        return known
 
     def _build_steps(
         self, constraint: Constraint
@@ -214,11 +231,6 @@ class Grammars:
         compiled = yield from compile_steps(constraint, self._vocabulary, self._limits)
         yield
         return compiled, compiled.min_tokens  # here, where it may take its time
-
-    def _built(self, constraint_id: str, task: asyncio.Task[Known]) -> None:
-        del self._in_flight[constraint_id]
-        if not task.cancelled() and task.exception() is None:
-            self.known.put(task.result())
 
     def _recogniser_steps(self, constraint: Constraint) -> Steps:
         return grammar.compile_steps(
@@ -237,16 +249,23 @@ def _summary_steps(known: Known) -> Generator[None, None, Summary]:
     longest = known.compiled.max_tokens
     yield
     reports = yield from _explain_steps(known.constraint, known.compiled.limits)
-    return Summary(example, longest, reports[:MAX_KEYWORDS], len(reports))
+    return Summary(example, longest, Excerpt.of(reports) if reports else Excerpt())
+
+
+def _refused_steps(
+    constraint: Constraint, limits: grammar.Limits
+) -> Generator[None, None, Excerpt]:
+    reports = yield from _explain_steps(constraint, limits)
+    return Excerpt.of(reports.refused()) if reports else Excerpt()
 
 
 def _explain_steps(
     constraint: Constraint, limits: grammar.Limits
-) -> Generator[None, None, tuple[grammar.KeywordReport, ...]]:
+) -> Generator[None, None, grammar.Reports | None]:
     if constraint.kind != "json_schema":
-        return ()
+        return None
     options = _generating(constraint.json_format)
-    return tuple((yield from grammar.explain_steps(constraint.text, options, limits)))
+    return (yield from grammar.explain_steps(constraint.text, options, limits))
 
 
 class SlicedCompiler:

@@ -27,6 +27,8 @@ DEFAULT_MAX_PINS = 1_000
 DEFAULT_PINNED_BYTES = 256 << 20
 # Measured: a parsed schema takes 18 to 25 times its text, a choice or regex less.
 PARSED_BYTES_PER_CHARACTER = 25
+MAX_REPORTED = 1_000
+MAX_REPORTED_BYTES = 512 << 10
 
 _ID_DIGITS = 40  # 160 bits: nobody finds two constraints of one id
 # A string (to its end, or the text's), or whitespace beside a structural character or the ends.
@@ -68,19 +70,37 @@ class PinsFullError(Exception):
         self.limit = limit
 
 
+class Excerpt(NamedTuple):
+    """The first of many reports: together they can be far larger than the schema."""
+
+    reports: tuple[grammar.KeywordReport, ...] = ()
+    total: int = 0
+
+    @classmethod
+    def of(cls, reports: grammar.Reports) -> Excerpt:
+        """As many as anybody reads, and as one answer has room for."""
+        kept: list[grammar.KeywordReport] = []
+        room = MAX_REPORTED_BYTES
+        for report in reports[:MAX_REPORTED]:
+            room -= 100 + len(report.location) + len(report.reason)
+            if room < 0:
+                break
+            kept.append(report)
+        return cls(tuple(kept), len(reports))
+
+
 class Summary(NamedTuple):
     """What there is to say of a compiled constraint beyond what compiling it shows."""
 
     example: bytes  # a shortest output known
     max_tokens: int | None  # None: no bound, or none known
-    keywords: tuple[grammar.KeywordReport, ...]  # of a JSON Schema, in its order: the first ones
-    num_keywords: int
+    keywords: Excerpt  # of a JSON Schema, in its order
 
     @property
     def nbytes(self) -> int:
         """Memory, about."""
         return len(self.example) + sum(
-            100 + len(each.location) + len(each.reason) for each in self.keywords
+            100 + len(each.location) + len(each.reason) for each in self.keywords.reports
         )
 
 

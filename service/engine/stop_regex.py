@@ -24,6 +24,7 @@ import regex
 
 MAX_SPAN = 1024  # characters of a match
 MAX_WEIGHT = 1_000  # see _weight; compiling that takes up to about 10 ms
+# Seconds of processor time, so that a machine that does other things too changes nothing.
 SEARCH_SECONDS = 0.01  # of one search: so long a step of the others may be delayed, once
 ALLOWANCE_SECONDS = 0.02  # of all searches of a pattern together, beyond what each token adds
 SECONDS_PER_PUSH = 0.0005  # a usual pattern takes a hundredth of it
@@ -140,13 +141,14 @@ def _end_of_item(pattern: str, at: int) -> int:
 class StopRegex:
     """Searches a growing text for one pattern.
 
-    ``include``: whether the text as returned ends with the match (else before it).
+    ``pattern``: one that ``compile_stop_regex`` has accepted. ``include``: whether the text as
+    returned ends with the match (else before it).
     """
 
     def __init__(self, pattern: str, *, include: bool) -> None:
         self.pattern = pattern
         self.abandoned = False
-        self._compiled = compile_stop_regex(pattern)
+        self._compiled = regex.compile(pattern, regex.VERSION0)
         self._include = include
         self._looks = _LOOKS.search(pattern) is not None
         self._start = 0  # no match begins before

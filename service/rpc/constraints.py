@@ -12,13 +12,13 @@ thread (``service.engine.grammars``).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from grammar import Check, Grammar, GrammarError, KeywordReport, UnsupportedError
-from service.engine.known import Known, KnownConstraints, PinsFullError, Summary
+from grammar import Check, Grammar, GrammarError, UnsupportedError
+from service.engine.known import Excerpt, Known, KnownConstraints, PinsFullError, Summary
 from service.engine.types import Constraint
 from service.errors import Code, NotFound, ServiceError
 from service.rpc import refusals
@@ -39,7 +39,7 @@ class Compiler(Protocol):
         """What there is to say of it. Raises TimeoutError."""
         ...
 
-    async def refused(self, constraint: Constraint) -> Sequence[KeywordReport]:
+    async def refused(self, constraint: Constraint) -> Excerpt:
         """The keywords of a JSON Schema that are refused. Raises GrammarError, TimeoutError."""
         ...
 
@@ -89,10 +89,10 @@ class Constraints:
     async def describe(self, asked: Constraint | ConstraintId, *, pin: bool) -> Description:
         """Compiles where needed, pins if asked, and says what there is to say."""
         known, cached = await self.compile(asked)
-        if pin:
-            self._pin(known)
         with _compile_timeout(known.constraint):
             summary = await self._compiler.summary(known)
+        if pin:
+            self._pin(known)
         return Description(known, cached, summary)
 
     def forget(self, asked: ConstraintId) -> None:
@@ -131,7 +131,7 @@ class Constraints:
 
     async def _refusal(self, error: GrammarError, constraint: Constraint) -> ServiceError:
         """The error for the caller; of a keyword that is refused, with all the others."""
-        refused: Sequence[KeywordReport] = ()
+        refused = Excerpt()
         if isinstance(error, UnsupportedError) and constraint.kind == "json_schema":
             with contextlib.suppress(GrammarError, TimeoutError):
                 refused = await self._compiler.refused(constraint)

@@ -6,10 +6,8 @@ become ServiceErrors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from grammar import KeywordReport
 from grammar import errors as grammar_errors
+from service.engine.known import Excerpt
 from service.engine.types import Constraint, ServiceFailure
 from service.errors import Code, ServiceError, Violation
 
@@ -17,7 +15,7 @@ from service.errors import Code, ServiceError, Violation
 def from_grammar(
     error: grammar_errors.GrammarError,
     constraint: Constraint,
-    refused: Sequence[KeywordReport] = (),
+    refused: Excerpt | None = None,
 ) -> ServiceError:
     """A constraint that does not compile, as an answer that names its place and what to do.
 
@@ -35,7 +33,9 @@ def from_grammar(
             code, reason, quota = Code.RESOURCE_EXHAUSTED, "CONSTRAINT_TOO_COMPLEX", error.limit
             metadata = {"limit": error.limit}
     place = error.location or "its root"
-    wrong = [(each.location, each.reason) for each in refused] or [(error.location, error.message)]
+    refused = refused or Excerpt()
+    wrong = [(each.location, each.reason) for each in refused.reports]
+    wrong = wrong or [(error.location, error.message)]
     return ServiceError(
         code,
         reason,
@@ -44,6 +44,7 @@ def from_grammar(
         violations=tuple(
             Violation(field, f"at {location or 'its root'}: {why}") for location, why in wrong
         ),
+        num_violations=max(len(wrong), refused.total),
         quota=quota,
     )
 

@@ -80,8 +80,8 @@ def _servicer(base: type, state: FakeServer) -> Any:
 
 
 @contextmanager
-def running(**answers: Any) -> Iterator[FakeServer]:
-    """One on a free loopback port."""
+def running(*, secure: bool = False, **answers: Any) -> Iterator[FakeServer]:
+    """One on a free loopback port; ``secure`` with gRPC's credentials for one machine."""
     state = FakeServer(answers)
     server = grpc.server(ThreadPoolExecutor(4))
     for module, name in (
@@ -91,7 +91,11 @@ def running(**answers: Any) -> Iterator[FakeServer]:
     ):
         servicer = _servicer(getattr(module, f"{name}Servicer"), state)
         getattr(module, f"add_{name}Servicer_to_server")(servicer, server)
-    state.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    if secure:
+        port = server.add_secure_port("127.0.0.1:0", grpc.local_server_credentials())
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
+    state.address = f"127.0.0.1:{port}"
     server.start()
     try:
         yield state

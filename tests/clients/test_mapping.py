@@ -318,7 +318,6 @@ REFUSED_TYPES = [
     (dict[int, str], "int as a key"),
     (WithInitVar, "'a', which is no field"),
     (WithUnknown, "Nowhere"),
-    (WithModel, "WithModel.model: Model is a Pydantic model: make the outer type one too"),
     (dt.timedelta, "timedelta"),
     (Literal[b"a"], "b'a'"),
     (collections.abc.Callable, "Callable"),
@@ -393,6 +392,30 @@ def test_a_pydantic_dataclass_is_one_of_pydantics():
     assert json.loads(schema_text(Small))["properties"]["size"]["maximum"] == 3
     with pytest.raises(AnswerError):
         read(Small, '{"size":4}')
+
+
+@pytest.mark.parametrize("target", [list[Model], Model | None, dict[str, Model], WithModel])
+def test_a_type_with_a_pydantic_model_in_it_is_read_by_pydantic(target):
+    text = {
+        list[Model]: '[{"a":1}]',
+        Model | None: '{"a":1}',
+        dict[str, Model]: '{"b":{"a":1}}',
+        WithModel: '{"model":{"a":1}}',
+    }[target]
+    jsonschema.validate(json.loads(text), json.loads(schema_text(target)))
+    found = read(target, text)
+    if isinstance(found, WithModel):
+        found = found.model
+    found = found[0] if isinstance(found, list) else found
+    found = found["b"] if isinstance(found, dict) else found
+    assert found == Model(a=1)
+
+
+def test_keywords_count_for_pydantic_too():
+    class Short(pydantic.BaseModel):
+        name: Annotated[str, Keywords(maxLength=3)]
+
+    assert json.loads(schema_text(Short))["properties"]["name"]["maxLength"] == 3
 
 
 def test_a_pydantic_model_without_a_schema_is_refused():

@@ -12,8 +12,14 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from service.rpc.pb.v1 import generation_pb2_grpc
-from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, regex
+from service.rpc.pb.v1 import constraint_pb2 as c
+from service.rpc.pb.v1 import (
+    constraint_pb2_grpc,
+    generation_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+)
+from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, refused, regex
 from tests.end_to_end.conftest import ONE_THREAD
 from tools.local_server import LocalServer
 
@@ -69,6 +75,7 @@ def test_health_has_the_server_each_service_and_the_model(channel, server):
     for name in (
         "",
         "syntaxd.v1.GenerationService",
+        "syntaxd.v1.ConstraintService",
         "syntaxd.v1.ModelService",
         server.model,
     ):
@@ -81,7 +88,8 @@ def test_health_has_the_server_each_service_and_the_model(channel, server):
 
 def test_reflection_lists_the_services(channel):
     services = ProtoReflectionDescriptorDatabase(channel).get_services()
-    assert {"syntaxd.v1.GenerationService", "syntaxd.v1.ModelService"} <= set(services)
+    ours = {f"syntaxd.v1.{name}Service" for name in ("Generation", "Constraint", "Model")}
+    assert ours <= set(services)
 
 
 def test_a_port_in_use_is_said_before_the_model_is_loaded(server, default_model, tmp_path):
@@ -92,17 +100,74 @@ def test_a_port_in_use_is_said_before_the_model_is_loaded(server, default_model,
     assert f"cannot listen on 127.0.0.1:{port}" in (tmp_path / "log").read_text()
 
 
-def test_told_to_stop_it_lets_running_calls_end(own, own_stub):
-    asked = ask(constraint=regex("[a-z ]{150}"))
-    call = own_stub.GenerateStream(asked, timeout=TIMEOUT)
-    while next(call).WhichOneof("event") != "delta":
-        pass
-    engine = children(own.process.pid)
-    for pid in (*engine, own.process.pid):  # as a supervisor does: the whole group
-        os.kill(pid, signal.SIGTERM)
-    assert [event.WhichOneof("event") for event in call][-1] == "summary"
+def new_calls(channel):
+    """One of each service."""
+    generation = generation_pb2_grpc.GenerationServiceStub(channel)
+    constraints = constraint_pb2_grpc.ConstraintServiceStub(channel)
+    models = model_pb2_grpc.ModelServiceStub(channel)
+    yes = choice("yes")
+    return (
+        lambda: generation.Generate(ask(constraint=yes), timeout=TIMEOUT),
+        lambda: next(generation.GenerateStream(ask(constraint=yes), timeout=TIMEOUT)),
+        lambda: constraints.CompileConstraint(
+            c.CompileConstraintRequest(constraint=yes), timeout=TIMEOUT
+        ),
+        lambda: constraints.CheckText(c.CheckTextRequest(constraint=yes), timeout=TIMEOUT),
+        lambda: models.Tokenize(model_pb2.TokenizeRequest(), timeout=TIMEOUT),
+    )
+
+
+def test_told_to_stop_it_lets_running_calls_end_and_refuses_new_ones_with_words(own):
+    """On the connection that is open, and on a new one."""
+    with grpc.insecure_channel(own.address) as channel:
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        health = health_pb2_grpc.HealthStub(channel)
+        call = stub.GenerateStream(ask(constraint=regex("[a-z ]{150}")), timeout=TIMEOUT)
+        while next(call).WhichOneof("event") != "delta":
+            pass
+        engine = children(own.process.pid)
+        for pid in (*engine, own.process.pid):  # as a supervisor does: the whole group
+            os.kill(pid, signal.SIGTERM)
+        until = time.monotonic() + 10
+        while health.Check(health_pb2.HealthCheckRequest()).status == SERVING:
+            assert time.monotonic() < until
+        with grpc.insecure_channel(own.address) as another:
+            for each in (channel, another):
+                for refuse in new_calls(each):
+                    code, reason, found = refused(refuse)
+                    assert (code, reason) == ("UNAVAILABLE", "DRAINING")
+                    assert found["RetryInfo"].retry_delay.ToMilliseconds() > 0
+        assert call.is_active()
+        assert [event.WhichOneof("event") for event in call][-1] == "summary"
     assert own.process.wait(30) == 0
     assert gone(engine)
+
+
+def test_a_call_that_outlasts_the_grace_period_ends_saying_why(default_model, tmp_path):
+    flags = ("--model", str(default_model), *ONE_THREAD, "--drain-seconds", "0.5")
+    with (
+        LocalServer(*flags, log=tmp_path / "log") as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        call = stub.GenerateStream(ask(constraint=LONG), timeout=TIMEOUT)
+        while next(call).WhichOneof("event") != "delta":
+            pass
+        server.process.terminate()
+        code, reason, found = refused(lambda: list(call))
+        assert (code, reason) == ("UNAVAILABLE", "ENGINE_GONE")
+        assert "RetryInfo" in found
+        assert server.process.wait(30) == 0
+    assert "did not end in time" in (tmp_path / "log").read_text()
+
+
+def test_told_to_stop_with_nothing_to_do_it_ends_at_once(own):
+    with grpc.insecure_channel(own.address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == SERVING
+        own.process.terminate()
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert own.process.wait(10) == 0
 
 
 def test_when_the_engine_dies_the_call_fails_and_the_server_ends_saying_so(own, own_stub):

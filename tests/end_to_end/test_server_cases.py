@@ -15,6 +15,7 @@ import pytest
 
 from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import generation_pb2 as g
+from service.rpc.pb.v1 import model_pb2, model_pb2_grpc
 from tests import ecma
 from tests.end_to_end.calls import TIMEOUT, ask, details, refused, regex
 from tests.validator import valid
@@ -334,3 +335,58 @@ def test_line_9_with_the_schemas_order_there_is_no_other(stub):
     found = copied(stub, OTHER_ORDER[0], c.PROPERTY_ORDER_SCHEMA)
     keys = list(json.loads(found))
     assert keys == [key for key in LINES["properties"] if key in keys]
+
+
+# --- line 10 ----------------------------------------------------------------------------------
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+    },
+    "required": ["name", "age"],
+}
+PERSON_TEXT = r'\{"name":"[^"]*","age":\d+\}'
+
+
+@pytest.mark.parametrize("text", ["<|endoftext|>", "<|im_end|>", "a", '"', "}"])
+@pytest.mark.parametrize("listed", [True, False], ids=["stop token", "only biased"])
+def test_line_10_a_token_that_ends_is_masked_until_the_object_is_whole(
+    stub, channel, text, listed
+):
+    """vllm#42403, PR#49227: a second EOS or a stop token cut objects in half.
+
+    The bias makes the token the first choice wherever it is allowed.
+    """
+    models = model_pb2_grpc.ModelServiceStub(channel)
+    (token,) = models.Tokenize(model_pb2.TokenizeRequest(text=text), timeout=TIMEOUT).token_ids
+    response = generate(
+        stub,
+        "A person.",
+        constraint=schema(PERSON),
+        sampling={"temperature": 1.0, "seed": 1, "logit_bias": {token: 100}},
+        stopping={"stop_token_ids": [token] if listed else [], "max_tokens": 60},
+    )
+    output = response.outputs[0]
+    assert output.complete
+    assert re.fullmatch(PERSON_TEXT, output.text)
+    assert valid(PERSON, output.text)
+    if listed and text == "a":  # masked: it is not needed, and nowhere may it end
+        assert "a" not in json.loads(output.text)["name"]
+
+
+def test_line_10_the_token_ends_the_output_as_soon_as_it_may(stub, channel):
+    """The counterpart: where the text is whole but could go on, the stop token ends it."""
+    models = model_pb2_grpc.ModelServiceStub(channel)
+    asked = model_pb2.TokenizeRequest(text="<|endoftext|>")
+    (token,) = models.Tokenize(asked, timeout=TIMEOUT).token_ids
+    output = generate(
+        stub,
+        constraint=regex("ab(c{1,50})?"),
+        sampling={"logit_bias": {token: 100}},
+        stopping={"stop_token_ids": [token]},
+    ).outputs[0]
+    assert output.text == "ab"
+    assert output.complete
+    assert output.stop_detail.WhichOneof("cause") == "stop_token_id"

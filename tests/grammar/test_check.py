@@ -116,6 +116,11 @@ def test_the_completion_avoids_keys_that_were_used():
     assert check(schema, used + (got.completion or b"?")).verdict == "complete"
 
 
+def test_keys_of_an_object_that_is_closed_are_forgotten():
+    got = check({}, '[{"y":1},{"y')
+    assert (got.completion, got.expected[-1]) == (b'":0}]', '`"`')
+
+
 # --- spelling ---------------------------------------------------------------------------------
 
 
@@ -206,6 +211,11 @@ def test_numbers_respelled(text, same):
 
 def test_numbers_respelled_where_an_integer_is_known_by_its_spelling():
     assert respelled("[1, 1.0, 1.50, 1e2, 0.0]", plain_integers=True) == "[1,1.0,1.5,100.0,0.0]"
+
+
+def test_an_object_with_a_key_twice_is_not_respelled():
+    assert respelled(r'[{"a":1},{"a":1,"b":{"a":2}}]') is not None
+    assert respelled(r'{"a":1,"\u0061":1}') is None
 
 
 JSON = st.recursive(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from grammar import Check, Diagnostic, KeywordReport
 from grammar.check import Verdict
 from grammar.explain import Treatment
+from service.engine.known import MAX_REPORTED, MAX_REPORTED_BYTES
 from service.rpc.constraints import Description
 from service.rpc.convert.answer import diagnostics
 from service.rpc.pb.v1 import constraint_pb2
 
-MAX_REPORTED = 1_000  # remarks in one answer: beyond it nobody reads them
-MAX_REPORTED_BYTES = 1 << 20  # and a message has its limit
-
-_Report = TypeVar("_Report", Diagnostic, KeywordReport)
 TREATMENTS: dict[Treatment, constraint_pb2.KeywordTreatment] = {
     "enforced": constraint_pb2.KEYWORD_TREATMENT_ENFORCED,
     "annotation": constraint_pb2.KEYWORD_TREATMENT_ANNOTATION,
@@ -31,7 +27,6 @@ def compiled(description: Description) -> constraint_pb2.CompiledConstraint:
     """A compiled constraint and what there is to know about it."""
     known, summary = description.known, description.summary
     remarks = _first(known.diagnostics)
-    keywords = _first(summary.keywords)
     return constraint_pb2.CompiledConstraint(
         constraint_id=known.constraint_id,
         diagnostics=diagnostics(remarks),
@@ -43,8 +38,8 @@ def compiled(description: Description) -> constraint_pb2.CompiledConstraint:
         compile_time_us=known.compile_us,
         cached=description.cached,
         pinned=known.pinned,
-        keywords=[_keyword(each) for each in keywords],
-        keywords_left_out=summary.num_keywords - len(keywords),
+        keywords=[_keyword(each) for each in summary.keywords.reports],
+        keywords_left_out=summary.keywords.total - len(summary.keywords.reports),
     )
 
 
@@ -68,13 +63,13 @@ def _keyword(report: KeywordReport) -> constraint_pb2.KeywordReport:
     )
 
 
-def _first(reports: Sequence[_Report]) -> list[_Report]:
-    """As many as one answer has room for."""
-    kept: list[_Report] = []
+def _first(remarks: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """As many as anybody reads, and as one answer has room for."""
+    kept: list[Diagnostic] = []
     room = MAX_REPORTED_BYTES
-    for report in reports[:MAX_REPORTED]:
-        room -= sum(len(text) for text in report)
+    for remark in remarks[:MAX_REPORTED]:
+        room -= sum(len(text) for text in remark)
         if room < 0:
             break
-        kept.append(report)
+        kept.append(remark)
     return kept

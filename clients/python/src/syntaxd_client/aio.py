@@ -11,7 +11,7 @@ import grpc.aio
 
 from syntaxd_client import answers, errors, requests
 from syntaxd_client.answers import Answer, Check, CompiledConstraint, Detokenized, Model, Tokens
-from syntaxd_client.channel import DEFAULT_ADDRESS, ChannelOptions, Metadata, channel_options
+from syntaxd_client.channel import DEFAULT_ADDRESS, ChannelOptions, channel_options
 from syntaxd_client.options import (
     CheckOptions,
     CompileOptions,
@@ -19,6 +19,7 @@ from syntaxd_client.options import (
     ExtractOptions,
     GenerateOptions,
     JsonSchema,
+    Metadata,
     Prompt,
     TokenizeOptions,
 )

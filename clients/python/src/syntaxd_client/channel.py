@@ -8,9 +8,6 @@ from typing import Any, TypeAlias
 ChannelOptions: TypeAlias = Sequence[tuple[str, Any]]
 """gRPC channel arguments, such as ``("grpc.keepalive_time_ms", 30_000)``."""
 
-Metadata: TypeAlias = Sequence[tuple[str, str]]
-"""Keys in lower case, and their values."""
-
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
 # An answer with its tokens can be longer than gRPC's default of 4 MiB.

@@ -10,7 +10,7 @@ import grpc
 
 from syntaxd_client import answers, errors, requests
 from syntaxd_client.answers import Answer, Check, CompiledConstraint, Detokenized, Model, Tokens
-from syntaxd_client.channel import DEFAULT_ADDRESS, ChannelOptions, Metadata, channel_options
+from syntaxd_client.channel import DEFAULT_ADDRESS, ChannelOptions, channel_options
 from syntaxd_client.options import (
     CheckOptions,
     CompileOptions,
@@ -18,6 +18,7 @@ from syntaxd_client.options import (
     ExtractOptions,
     GenerateOptions,
     JsonSchema,
+    Metadata,
     Prompt,
     TokenizeOptions,
 )

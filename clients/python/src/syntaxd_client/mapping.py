@@ -46,6 +46,10 @@ class Mapped(NamedTuple):
     read: Reader
 
 
+class PydanticInsideError(UnmappableTypeError):
+    """A part is a Pydantic model or dataclass: Pydantic knows the whole type better."""
+
+
 class MismatchError(ValueError):
     """A JSON value that the type does not take, and the JSON Pointer to it."""
 
@@ -62,6 +66,10 @@ class Keywords:
 
     def __repr__(self) -> str:
         return f"Keywords(**{self.keywords!r})"
+
+    def __get_pydantic_json_schema__(self, schema: Any, described: Any) -> dict[str, Any]:
+        """Pydantic asks this of what stands in Annotated."""
+        return {**described(schema), **self.keywords}
 
 
 def map_type(target: Any) -> Mapped:
@@ -109,7 +117,7 @@ class _Types:
             members = list(target)
             return _one_of([each.value for each in members], members, where)
         if hasattr(target, "__pydantic_validator__"):
-            _refuse(where, target, "is a Pydantic model: make the outer type one too")
+            raise PydanticInsideError(f"{where}: {target.__name__} is one of Pydantic's")
         if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
             _refuse(where, target, "has no JSON Schema")
         return self._dataclass(target, where)

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
+Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
+"""gRPC metadata: keys in lower case; those that end in "-bin" have bytes."""
+
 JsonSchema: TypeAlias = Mapping[str, Any] | str | bool
 """A JSON Schema as Python objects, or as JSON text (which keeps the spelling of numbers)."""
 
@@ -32,8 +35,8 @@ class CallOptions(TypedDict, total=False):
 
     timeout: float | None
     """Seconds; absent: the client's, which by default is none."""
-    metadata: Sequence[tuple[str, str]] | None
-    """gRPC metadata, beside the client's."""
+    metadata: Metadata | None
+    """Beside the client's."""
     model: str | None
     """A name that ``list_models`` gives; absent: the server's model."""
 

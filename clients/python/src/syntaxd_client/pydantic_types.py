@@ -1,4 +1,4 @@
-"""Pydantic models and dataclasses: they bring their own schema and their own reader."""
+"""Pydantic models and dataclasses, and whatever contains one: Pydantic's schema and reader."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class _Schema(GenerateJsonSchema):
 
 def schema_and_reader(target: type[T]) -> tuple[dict[str, Any], Callable[[str], T]]:
     """The reader raises ValueError (Pydantic's ValidationError). Raises UnmappableTypeError."""
-    adapter = TypeAdapter(target)
     try:
+        adapter = TypeAdapter(target)
         return adapter.json_schema(schema_generator=_Schema), adapter.validate_json
     except PydanticUserError as error:
-        raise UnmappableTypeError(f"{target.__name__}: {error}") from error
+        raise UnmappableTypeError(f"{getattr(target, '__name__', target)}: {error}") from error

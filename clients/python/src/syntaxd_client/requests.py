@@ -40,7 +40,7 @@ class CallSettings(NamedTuple):
     """What goes beside a request."""
 
     timeout: float | None
-    metadata: tuple[tuple[str, str], ...]
+    metadata: tuple[tuple[str, str | bytes], ...]
 
 
 def settings(given: Given, default: CallSettings) -> CallSettings:

@@ -1,7 +1,7 @@
 """What ``extract`` may be asked for: a JSON Schema out, the answer's text in.
 
-A Pydantic model (or dataclass) speaks for itself; other types go through ``mapping``; a JSON
-Schema is taken as it stands and answered with plain Python objects.
+A type with something of Pydantic's in it is Pydantic's to describe and to read; other types go
+through ``mapping``; a JSON Schema is taken as it stands and answered with plain Python objects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from syntaxd_client.answers import Answer
 from syntaxd_client.errors import AnswerError, UnmappableTypeError
-from syntaxd_client.mapping import MismatchError, map_type
+from syntaxd_client.mapping import MismatchError, PydanticInsideError, map_type
 from syntaxd_client.options import JsonSchema
 
 T = TypeVar("T")
@@ -45,13 +45,14 @@ def target_of(target: type[T] | JsonSchema) -> Target[Any]:
         return Target(target, json.loads)
     if isinstance(target, Mapping | bool):
         return Target(_dump(target), json.loads)
-    if hasattr(target, "__pydantic_validator__"):  # a model, or one of its dataclasses
+    try:
+        schema, read = map_type(target)
+    except PydanticInsideError:
         # Pydantic is optional: whoever has a model has it.
         from syntaxd_client.pydantic_types import schema_and_reader
 
         described, validate = schema_and_reader(target)
         return Target(_dump(described), validate)
-    schema, read = map_type(target)
     return Target(_dump(schema), lambda text: read(json.loads(text, parse_float=Decimal)))
 
 

@@ -117,10 +117,10 @@ class ConstraintServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CheckText(self, request, context):
-        """Judges a text under a constraint. It may be spelled as JSON may be: any
-        whitespace, any order of properties, undeclared properties unless the schema
-        or additional_properties_default = FORBID says otherwise. Of json_format only
-        that and formats matter here.
+        """Judges a text under a constraint. JSON need not be spelled as it would be
+        generated: any whitespace between tokens, any order of properties, undeclared
+        properties unless the schema or additional_properties_default = FORBID says
+        otherwise. Of json_format only that and formats matter here.
         JSON nested deeper than 512 is never generated, and REJECTED here.
 
         A text that does not match is not an error: the answer says so.

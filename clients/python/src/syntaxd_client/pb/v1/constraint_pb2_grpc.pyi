@@ -75,10 +75,10 @@ class ConstraintServiceStub:
           and repeat the call.
     """
     CheckText: _grpc.UnaryUnaryMultiCallable[_constraint_pb2.CheckTextRequest, _constraint_pb2.CheckTextResponse]
-    """Judges a text under a constraint. It may be spelled as JSON may be: any
-    whitespace, any order of properties, undeclared properties unless the schema
-    or additional_properties_default = FORBID says otherwise. Of json_format only
-    that and formats matter here.
+    """Judges a text under a constraint. JSON need not be spelled as it would be
+    generated: any whitespace between tokens, any order of properties, undeclared
+    properties unless the schema or additional_properties_default = FORBID says
+    otherwise. Of json_format only that and formats matter here.
     JSON nested deeper than 512 is never generated, and REJECTED here.
 
     A text that does not match is not an error: the answer says so.
@@ -159,10 +159,10 @@ class ConstraintServiceAsyncStub(ConstraintServiceStub):
           and repeat the call.
     """
     CheckText: _aio.UnaryUnaryMultiCallable[_constraint_pb2.CheckTextRequest, _constraint_pb2.CheckTextResponse]  # type: ignore[assignment]
-    """Judges a text under a constraint. It may be spelled as JSON may be: any
-    whitespace, any order of properties, undeclared properties unless the schema
-    or additional_properties_default = FORBID says otherwise. Of json_format only
-    that and formats matter here.
+    """Judges a text under a constraint. JSON need not be spelled as it would be
+    generated: any whitespace between tokens, any order of properties, undeclared
+    properties unless the schema or additional_properties_default = FORBID says
+    otherwise. Of json_format only that and formats matter here.
     JSON nested deeper than 512 is never generated, and REJECTED here.
 
     A text that does not match is not an error: the answer says so.
@@ -252,10 +252,10 @@ class ConstraintServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _constraint_pb2.CheckTextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_constraint_pb2.CheckTextResponse, _abc.Awaitable[_constraint_pb2.CheckTextResponse]]:
-        """Judges a text under a constraint. It may be spelled as JSON may be: any
-        whitespace, any order of properties, undeclared properties unless the schema
-        or additional_properties_default = FORBID says otherwise. Of json_format only
-        that and formats matter here.
+        """Judges a text under a constraint. JSON need not be spelled as it would be
+        generated: any whitespace between tokens, any order of properties, undeclared
+        properties unless the schema or additional_properties_default = FORBID says
+        otherwise. Of json_format only that and formats matter here.
         JSON nested deeper than 512 is never generated, and REJECTED here.
 
         A text that does not match is not an error: the answer says so.
