@@ -64,6 +64,11 @@ class Grammar:
         self._retired_pruned = 0
         self.renew()
 
+    def __del__(self) -> None:
+        # Matchers keep their grammar, so nobody can use the program any more.
+        if isinstance(getattr(self, "_source", None), Program):
+            self._source.release()  # type: ignore[union-attr]
+
     def renew(self) -> None:
         """Start a fresh arena."""
         self.arena, self.root = _fresh(self._source)

@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple, overload
 
 from grammar.errors import GrammarError, TooComplex, Unsatisfiable, UnsupportedError
 from grammar.options import JsonOptions, Limits
-from grammar.schema.document import Document, pointer_token
+from grammar.schema.document import Document
 from grammar.schema.goal import Goals
+from grammar.schema.keywords import KEYWORDS, pointer_token
 from grammar.schema.node import Node
 
 Treatment = Literal["enforced", "annotation", "refused"]
-Holds = Literal["", "schema", "list", "map"]
 
 
 class KeywordReport(NamedTuple):
@@ -81,59 +81,12 @@ class Reports(Sequence[KeywordReport]):
         return Reports([record for record in self._records if record[2].treatment == "refused"])
 
 
-class _Keyword(NamedTuple):
-    """First and last draft that has it, and whether its value holds subschemas."""
-
-    since: int
-    until: int
-    holds: Holds = ""
-
-
 _DRAFTS = {
     4: "draft 4",
     6: "draft 6",
     7: "draft 7",
     2019: "draft 2019-09",
     2020: "draft 2020-12",
-}
-_ALL, _SIX, _SEVEN, _2019, _2020 = (4, 2020), (6, 2020), (7, 2020), (2019, 2020), (2020, 2020)
-_PLAIN = {
-    _ALL: "$schema $ref title description default type enum required minProperties maxProperties"
-    " minItems maxItems uniqueItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"
-    " minLength maxLength pattern format",
-    (4, 4): "id",
-    _SIX: "$id const examples",
-    _SEVEN: "$comment readOnly writeOnly contentEncoding contentMediaType",
-    _2019: "$anchor $vocabulary dependentRequired minContains maxContains deprecated",
-    (2019, 2019): "$recursiveRef $recursiveAnchor",
-    _2020: "$dynamicRef $dynamicAnchor",
-}
-#: ``list`` and ``schema`` are told apart by the value (``items`` may be either), as are the
-#: members of ``dependencies``, which may be lists of names.
-KEYWORDS = {name: _Keyword(*drafts) for drafts, names in _PLAIN.items() for name in names.split()}
-KEYWORDS |= {
-    "properties": _Keyword(*_ALL, "map"),
-    "patternProperties": _Keyword(*_ALL, "map"),
-    "additionalProperties": _Keyword(*_ALL, "schema"),
-    "items": _Keyword(*_ALL, "list"),
-    "additionalItems": _Keyword(4, 2019, "schema"),
-    "allOf": _Keyword(*_ALL, "list"),
-    "anyOf": _Keyword(*_ALL, "list"),
-    "oneOf": _Keyword(*_ALL, "list"),
-    "not": _Keyword(*_ALL, "schema"),
-    "definitions": _Keyword(*_ALL, "map"),
-    "dependencies": _Keyword(4, 7, "map"),
-    "contains": _Keyword(*_SIX, "schema"),
-    "propertyNames": _Keyword(*_SIX, "schema"),
-    "if": _Keyword(*_SEVEN, "schema"),
-    "then": _Keyword(*_SEVEN, "schema"),
-    "else": _Keyword(*_SEVEN, "schema"),
-    "$defs": _Keyword(*_2019, "map"),
-    "dependentSchemas": _Keyword(*_2019, "map"),
-    "unevaluatedItems": _Keyword(*_2019, "schema"),
-    "unevaluatedProperties": _Keyword(*_2019, "schema"),
-    "contentSchema": _Keyword(*_2019, "schema"),
-    "prefixItems": _Keyword(*_2020, "list"),
 }
 #: Keywords that are read by the reader of another one.
 _READ_WITH = {
@@ -253,6 +206,15 @@ class _Watched(Document):
                 self._compiled_patterns.add(f"checked:{schema[name]}")
             super()._keyword(name, schema, pointer, node)
             del self.diagnostics[remarks + len(reasons) :]
+
+    def _check_again(self) -> None:
+        schemas = dict(self._read_schemas)
+        for check in list(self._dynamic):
+            try:
+                self._check_only(*check)
+            except UnsupportedError as error:
+                pointer, _, name = error.location.rpartition("/")
+                self._notes[id(schemas[pointer])][name] = self._refusal(error)
 
     def _refusal(self, error: GrammarError, where: str = "") -> _Note:
         """The note of what compiling refuses. Raises the error where it is another one.

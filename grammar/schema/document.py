@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Container, Iterator
 from decimal import Decimal
 from typing import Any, ClassVar
-from urllib.parse import unquote
 
 from grammar.errors import (
     ConstraintSyntaxError,
@@ -24,7 +23,9 @@ from grammar.formats import ENFORCED_FORMATS, UNSUPPORTED_FORMATS
 from grammar.options import JsonOptions, Limits
 from grammar.regex import TextDfa, compile_text
 from grammar.schema.keys import MAX_OF_CLASS
-from grammar.schema.node import ALL_TYPES, TYPE_BITS, Contains, Node
+from grammar.schema.keywords import pointer_token
+from grammar.schema.node import ALL_TYPES, OBJECT, TYPE_BITS, Contains, Node
+from grammar.schema.resources import Resource, Resources, Target
 
 DIALECTS = {
     "http://json-schema.org/draft-04/schema": 4,
@@ -35,28 +36,10 @@ DIALECTS = {
 }
 
 #: Keywords that constrain and are refused, with the values under which they say nothing.
-REFUSED: dict[str, Callable[[Any], bool]] = {
-    "uniqueItems": lambda v: v is False,
-    "unevaluatedProperties": lambda v: v is True or v == {},
-    "unevaluatedItems": lambda v: v is True or v == {},
-    "$dynamicRef": lambda _: False,
-    "$recursiveRef": lambda _: False,
-}
-#: The draft a refused keyword first means something in (0: always) and last does.
-_SINCE = {
-    "unevaluatedProperties": (2019, 9999),
-    "unevaluatedItems": (2019, 9999),
-    "$dynamicRef": (2020, 9999),
-    "$recursiveRef": (2019, 2019),
-}
+REFUSED: dict[str, Callable[[Any], bool]] = {"uniqueItems": lambda v: v is False}
 MAX_NUMBER_CHARACTERS = 4_000  # as Python's own limit for integers
 MAX_EXPONENT = 1_000  # binary64 ends at 308
 MAX_LENGTH = 1 << 20  # a longer string than this is never generated: larger bounds are none
-
-
-def pointer_token(name: str) -> str:
-    """One RFC 6901 reference token."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 Reader = Callable[["Document", Node, Any, str, dict[str, Any]], None]
@@ -105,6 +88,18 @@ def _bound(name: str, *, exclusive: bool) -> Reader:
     return read
 
 
+def dialect_of(schema: Any) -> int:
+    """The draft that a schema's ``$schema`` names: 4, 6, 7, 2019, or 2020 where it names none."""
+    uri = schema.get("$schema", "") if isinstance(schema, dict) else ""
+    if isinstance(uri, str):
+        draft = DIALECTS.get(uri.rstrip("#"))
+        if draft is None and "localhost" in uri:
+            message = f"unknown meta-schema {uri}"
+            raise UnsupportedError(message, "/$schema", "$schema")
+        return draft or 2020
+    return 2020
+
+
 class Document:
     """A parsed schema. ``root`` is its node; ``diagnostics`` what is an annotation here."""
 
@@ -123,8 +118,10 @@ class Document:
         self.draft = self._dialect()
         self._nodes: dict[int, Node] = {}
         self._pointer_bytes = 0
-        self._todo: list[tuple[Any, str, Node]] = []
-        self._anchors: dict[str, Any] | None = None
+        self._todo: list[tuple[Any, str, Node, Resource]] = []
+        self._resources = Resources(self.schema, self.draft, options, dialect_of)
+        self._resource = self._resources.root
+        self._dynamic: list[tuple[str, Resource, str, str]] = []
         self.diagnostics: list[tuple[str, str, str]] = []  # code, place, message
         self.root = self._node(self.schema, "")
 
@@ -132,31 +129,27 @@ class Document:
         """Check every reachable node; yields after a batch of them. Raises GrammarError."""
         done = 0
         while self._todo:
-            schema, pointer, node = self._todo.pop()
+            schema, pointer, node, self._resource = self._todo.pop()
             self._read(schema, pointer, node)
             done += 1
             if done % 20 == 0:
                 yield
+        self._check_again()
 
     def all_nodes(self) -> list[Node]:
         """Every node read, in the order found."""
         return list(self._nodes.values())
 
     def _dialect(self) -> int:
-        if isinstance(self.schema, dict):
-            uri = self.schema.get("$schema", "")
-            if isinstance(uri, str):
-                draft = DIALECTS.get(uri.rstrip("#"))
-                if draft is None and "localhost" in uri:
-                    message = f"unknown meta-schema {uri}"
-                    raise UnsupportedError(message, "/$schema", "$schema")
-                return draft or 2020
-        return 2020
+        return dialect_of(self.schema)
 
     # --- nodes ------------------------------------------------------------------------------
 
-    def _node(self, schema: Any, pointer: str) -> Node:
-        """The node of a subschema (by identity of the parsed object), queued when new."""
+    def _node(self, schema: Any, pointer: str, inside: Resource | None = None) -> Node:
+        """The node of a subschema (by identity of the parsed object), queued when new.
+
+        ``inside``: the resource it stands in, by default that of the schema being read.
+        """
         key = id(schema) if isinstance(schema, dict) else -1 if schema is True else -2
         node = self._nodes.get(key)
         if node is None:
@@ -172,7 +165,8 @@ class Document:
                 if not isinstance(schema, dict):
                     message = f"a schema is an object or a boolean, not {_kind(schema)}"
                     raise ConstraintSyntaxError(message, pointer)
-                self._todo.append((schema, pointer, node))
+                resource = self._resources.of(schema, inside or self._resource)
+                self._todo.append((schema, pointer, node, resource))
         return node
 
     def _read(self, schema: dict[str, Any], pointer: str, node: Node) -> None:
@@ -190,84 +184,50 @@ class Document:
         reader = self.READERS.get(name)
         if reader is not None:
             reader(self, node, value, f"{pointer}/{name}", schema)
-        elif name in REFUSED:
-            since, until = _SINCE.get(name, (0, 9999))
-            if since <= self.draft <= until and not REFUSED[name](value):
-                message = f"{name} is not enforced yet"
-                raise UnsupportedError(message, f"{pointer}/{name}", name)
+        elif name in REFUSED and not REFUSED[name](value):
+            message = f"{name} is not enforced yet"
+            raise UnsupportedError(message, f"{pointer}/{name}", name)
 
     def _reference(self, uri: str, pointer: str, node: Node) -> None:
-        location = f"{pointer}/$ref"
-        base, _, fragment = uri.partition("#")
-        own = (
-            self.schema.get("id" if self.draft == 4 else "$id")
-            if isinstance(self.schema, dict)
-            else None
-        )
-        if base and (not isinstance(own, str) or base != own.rstrip("#")):
-            message = f"reference to another document: {uri}"
-            raise UnsupportedError(message, location, "$ref")
-        target, where = self._lookup(unquote(fragment), location)
-        node.refs = (*node.refs, self._node(target, where))
+        self._refer(self._resources.resolve(uri, self._resource, f"{pointer}/$ref"), node)
+
+    def _refer(self, target: Target, node: Node) -> None:
+        node.refs = (*node.refs, self._node(target.schema, target.pointer, target.resource))
         node.asserts = True
 
-    def _lookup(self, fragment: str, location: str) -> tuple[Any, str]:
-        if fragment and not fragment.startswith("/"):
-            target = self._anchor_table().get(fragment)
-            if target is None:
-                message = f"no anchor {fragment!r} in this schema"
-                raise ConstraintSyntaxError(message, location)
-            return target, f"#{fragment}"
-        target = self.schema
-        for raw in fragment.split("/")[1:]:
-            name = raw.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, dict) and name in target:
-                target = target[name]
-            elif isinstance(target, list) and name.isdigit() and int(name) < len(target):
-                target = target[int(name)]
-            else:
-                message = f"the reference #{fragment} leads nowhere (at {name!r})"
-                raise ConstraintSyntaxError(message, location)
-            if isinstance(target, dict) and self._starts_resource(target):
-                message = "references into a subschema with its own $id are not resolved yet"
-                raise UnsupportedError(message, location, "$id")
-        return target, fragment
+    def _dynamic_ref(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        """As ``$ref``, except where several resources could be meant."""
+        del schema
+        if self.draft < 2020:
+            return
+        self._expect(value, str, where)
+        target = self._resources.resolve(value, self._resource, where)
+        if target.anchor in target.resource.dynamic:
+            self._check_only(target.anchor, target.resource, where, "$dynamicRef")
+        self._refer(target, node)
 
-    def _anchor_table(self) -> dict[str, Any]:
-        if self._anchors is None:
-            self._anchors = {}
-            stack: list[Any] = [self.schema]
-            while stack:
-                item = stack.pop()
-                if isinstance(item, dict):
-                    anchor = item.get("$anchor", item.get("$dynamicAnchor"))
-                    own = item.get("id" if self.draft == 4 else "$id")
-                    if self.draft <= 7 and isinstance(own, str) and own.startswith("#"):
-                        anchor = own[1:]
-                    if isinstance(anchor, str):
-                        self._anchors[anchor] = item
-                    stack.extend(item.values())
-                elif isinstance(item, list):
-                    stack.extend(item)
-        return self._anchors
+    def _recursive_ref(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        if self.draft != 2019:
+            return
+        self._expect(value, str, where)
+        target = self._resources.resolve(value, self._resource, where)
+        if "" in target.resource.dynamic:
+            self._check_only("", target.resource, where, "$recursiveRef")
+        self._refer(target, node)
 
-    def _starts_resource(self, schema: dict[str, Any]) -> bool:
-        if schema is self.schema:
-            return False
-        own = schema.get("id" if self.draft == 4 else "$id")
-        return isinstance(own, str) and not own.startswith("#")
+    def _check_again(self) -> None:
+        """Dynamic references once more, now that all resources are known."""
+        for check in list(self._dynamic):
+            self._check_only(*check)
+
+    def _check_only(self, anchor: str, resource: Resource, where: str, keyword: str) -> None:
+        self._dynamic.append((anchor, resource, where, keyword))
+        if any(other is not resource for other in self._resources.with_dynamic(anchor)):
+            message = "several resources could be meant, by how they were reached: not enforced"
+            raise UnsupportedError(message, where, keyword)
 
     # --- keyword readers --------------------------------------------------------------------
-
-    def _id(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
-        del node
-        if self._starts_resource(schema) and where.rsplit("/", 1)[1] == (
-            "id" if self.draft == 4 else "$id"
-        ):
-            if not isinstance(value, str):
-                return
-            message = "a subschema with its own $id is not resolved yet"
-            raise UnsupportedError(message, where, "$id")
 
     def _type(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -370,7 +330,24 @@ class Document:
                 if name in schema:
                     _count(attribute)(self, bounds, schema[name], base + name, schema)
         low = bounds.min_items if self.draft >= 2019 and "minContains" in schema else 1
-        node.contains = (Contains(0, self._node(value, where), low, bounds.max_items),)
+        items = Contains(
+            0, self._node(value, where), low, bounds.max_items, evaluates=self.draft >= 2020
+        )
+        node.contains = (items,)
+
+    def _unevaluated_properties(
+        self, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        del schema
+        if self.draft >= 2019:
+            node.unevaluated_properties = self._node(value, where)
+
+    def _unevaluated_items(
+        self, node: Node, value: Any, where: str, schema: dict[str, Any]
+    ) -> None:
+        del schema
+        if self.draft >= 2019:
+            node.unevaluated_items = self._node(value, where)
 
     def _multiple(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -437,7 +414,7 @@ class Document:
             self._node(schema[name], base + name) if name in schema else None
             for name in ("then", "else")
         )
-        node.conditions = ((self._node(value, where), then, otherwise),)
+        node.conditions = (*node.conditions, (self._node(value, where), then, otherwise))
 
     def _dependent_required(
         self, node: Node, value: Any, where: str, schema: dict[str, Any]
@@ -479,10 +456,9 @@ class Document:
         return self._made(where, required=tuple(dict.fromkeys(names)))
 
     def _depends(self, node: Node, name: str, on: Node, where: str) -> None:
-        """Without the key ``name``, or as ``on`` says."""
-        nothing = self._made(f"{where} nothing", types=0)
-        without = self._made(f"{where} without", properties={name: nothing})
-        node.any_of = (*node.any_of, (without, on))
+        """Objects with the key ``name`` are as ``on`` says."""
+        has = self._made(f"{where} given", types=OBJECT, required=(name,))
+        node.conditions = (*node.conditions, (has, on, None))
 
     def _made(self, where: str, **keywords: Any) -> Node:
         """A node that stands for a part of a keyword."""
@@ -512,8 +488,6 @@ class Document:
             raise ConstraintSyntaxError(message, where)
 
     READERS: ClassVar[dict[str, Reader]] = {
-        "id": _id,
-        "$id": _id,
         "type": _type,
         "enum": _enum,
         "const": _const,
@@ -527,6 +501,8 @@ class Document:
         "items": _items,
         "prefixItems": _prefix_items,
         "contains": _contains,
+        "unevaluatedProperties": _unevaluated_properties,
+        "unevaluatedItems": _unevaluated_items,
         "minItems": _count("min_items"),
         "maxItems": _count("max_items"),
         "minLength": _count("min_length"),
@@ -542,6 +518,8 @@ class Document:
         "anyOf": _any_of,
         "oneOf": _one_of,
         "not": _not,
+        "$dynamicRef": _dynamic_ref,
+        "$recursiveRef": _recursive_ref,
         "if": _if,
         "dependentRequired": _dependent_required,
         "dependentSchemas": _dependent_schemas,

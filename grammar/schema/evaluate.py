@@ -47,7 +47,53 @@ def _satisfies(value: Any, node: Node) -> bool:
         and (not node.one_of or sum(_satisfies(value, b) for b in node.one_of) == 1)
         and not any(_satisfies(value, part) for part in node.nots)
         and all(_conditional(value, *condition) for condition in node.conditions)
+        and (not node.has_rest or _rest(value, node))
     )
+
+
+def _rest(value: Any, node: Node) -> bool:
+    """The members and items that no other keyword of the node has evaluated."""
+    evaluated = _evaluated(value, node)
+    if isinstance(value, dict) and node.unevaluated_properties is not None:
+        rest = [item for name, item in value.items() if name not in evaluated]
+        if not all(_satisfies(item, node.unevaluated_properties) for item in rest):
+            return False
+    if isinstance(value, list) and node.unevaluated_items is not None:
+        rest = [item for i, item in enumerate(value) if i not in evaluated]
+        return all(_satisfies(item, node.unevaluated_items) for item in rest)
+    return True
+
+
+def _evaluated(value: Any, node: Node) -> set[Any]:
+    """Keys or indices that the keywords of a node which holds have evaluated."""
+    found: set[Any] = set()
+    if isinstance(value, dict):
+        for name in value:
+            matched = any(_matches(text, name) for text, _ in node.pattern_properties)
+            if name in (node.properties or {}) or matched or node.additional is not None:
+                found.add(name)
+    elif isinstance(value, list):
+        found |= set(range(len(value) if node.items is not None else len(node.prefix)))
+        for each in node.contains:
+            if each.evaluates:
+                found |= {i for i, item in enumerate(value) if _satisfies(item, each.value)}
+    else:
+        return found
+    inner = [
+        *node.refs,
+        *node.all_of,
+        *(b for choice in node.any_of for b in choice),
+        *node.one_of,
+    ]
+    for test, then, otherwise in node.conditions:
+        holds = _satisfies(value, test)
+        inner += [test, *([then] if holds and then else [otherwise] if otherwise else [])]
+    for part in inner:
+        if _satisfies(value, part):
+            found |= _evaluated(value, part)
+            if part.has_rest:
+                found |= set(value) if isinstance(value, dict) else set(range(len(value)))
+    return found
 
 
 def _conditional(value: Any, test: Node, then: Node | None, otherwise: Node | None) -> bool:

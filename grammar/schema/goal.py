@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from grammar.errors import TooComplex, Unsatisfiable
+from grammar.errors import TooComplex, Unsatisfiable, UnsupportedError
 from grammar.options import Limits
+from grammar.schema.evaluated import Evaluated
 from grammar.schema.negation import Negations
 from grammar.schema.node import ALL_TYPES, OBJECT, Node
 
@@ -85,12 +86,21 @@ class Goals:
         self.limits = limits
         self._conjunctions: dict[tuple[int, ...], Conjunction] = {}
         self.negations = Negations()
+        self.evaluated = Evaluated(self)
         self._of_node: dict[int, Branches] = {}
         self._of_negation: dict[int, Branches] = {}
         self._contradictions: dict[frozenset[Node], bool] = {}
         self._goals: dict[tuple[int, ...], Goal] = {}
         self._open: set[int] = set()
         self.anything: Goal = (self._conjunction(frozenset()),)
+
+    def release(self) -> None:
+        """Forget everything: conjunctions and what their owners made of them know each other."""
+        for conjunction in self._conjunctions.values():
+            conjunction.kinds.clear()
+        self.negations.release()
+        vars(self.evaluated).clear()
+        vars(self).clear()
 
     def of(self, nodes: Sequence[Node]) -> Goal:
         """The goal "all of these nodes"."""
@@ -128,7 +138,11 @@ class Goals:
             raise Unsatisfiable(message, node.pointer)
         self._open.add(node.number)
         try:
-            branches = [frozenset([node]) if _has_own(node) else frozenset()]
+            if node.has_rest:
+                alternatives = [branch for branch, _ in self.evaluated.of(node)]
+                found = self._of_node[node.number] = self._reduced(alternatives, node)
+                return found
+            branches = [frozenset([node]) if node.has_own else frozenset()]
             for part in (*node.refs, *node.all_of):
                 branches = self._meet(branches, self._unfold(part), node)
             for choice in node.any_of:
@@ -136,7 +150,7 @@ class Goals:
             if node.one_of:
                 branches = self._meet(branches, self._exactly_one(node), node)
             for part in node.nots:
-                branches = self._meet(branches, self._negate(part), node)
+                branches = self._meet(branches, self.negate(part), node)
             for condition in node.conditions:
                 branches = self._meet(branches, self._conditional(node, *condition), node)
         finally:
@@ -144,7 +158,7 @@ class Goals:
         self._of_node[node.number] = branches
         return branches
 
-    def _negate(self, node: Node) -> Branches:
+    def negate(self, node: Node) -> Branches:
         """The alternatives of "not this node"."""
         found = self._of_negation.get(node.number)
         if found is not None:
@@ -152,13 +166,18 @@ class Goals:
         if ~node.number in self._open:
             message = "the reference leads back to itself without consuming anything"
             raise Unsatisfiable(message, node.pointer)
+        if node.has_rest:
+            members = node.unevaluated_properties is not None
+            keyword = "unevaluatedProperties" if members else "unevaluatedItems"
+            message = f"the negation of {keyword} is not enforced"
+            raise UnsupportedError(message, f"{node.pointer}/{keyword}", keyword)
         self._open.add(~node.number)
         try:
             branches: Branches = []
             for nodes in self.negations.keywords(node):
                 branches += self._all(nodes, node)
             for part in (*node.refs, *node.all_of):
-                branches += self._negate(part)
+                branches += self.negate(part)
             for part in node.nots:
                 branches += self._unfold(part)
             for choice in node.any_of:
@@ -167,9 +186,9 @@ class Goals:
                 branches += self._none(node.one_of, node) + self._two(node)
             for test, then, otherwise in node.conditions:
                 if then is not None:
-                    branches += self._meet(self._unfold(test), self._negate(then), node)
+                    branches += self._meet(self._unfold(test), self.negate(then), node)
                 if otherwise is not None:
-                    branches += self._meet(self._negate(test), self._negate(otherwise), node)
+                    branches += self._meet(self.negate(test), self.negate(otherwise), node)
         finally:
             self._open.discard(~node.number)
         branches = self._reduced(branches, node)
@@ -185,7 +204,7 @@ class Goals:
     def _none(self, nodes: Sequence[Node], node: Node) -> Branches:
         branches: Branches = [frozenset()]
         for each in nodes:
-            branches = self._meet(branches, self._negate(each), node)
+            branches = self._meet(branches, self.negate(each), node)
         return branches
 
     def _two(self, node: Node) -> Branches:
@@ -199,7 +218,7 @@ class Goals:
     def _conditional(
         self, node: Node, test: Node, then: Node | None, otherwise: Node | None
     ) -> Branches:
-        yes, no = self._unfold(test), self._negate(test)
+        yes, no = self._unfold(test), self.negate(test)
         if then is not None:
             yes = self._meet(yes, self._unfold(then), node)
         if otherwise is not None:
@@ -208,15 +227,27 @@ class Goals:
 
     def _exactly_one(self, node: Node) -> Branches:
         """One branch of a ``oneOf`` and none of those that could hold beside it."""
-        unfolded = [self._unfold(branch) for branch in node.one_of]
         branches: Branches = []
-        for i, mine in enumerate(unfolded):
-            only = mine
-            for j, theirs in enumerate(unfolded):
-                if i != j and not all(_disjoint(a, b) for a in mine for b in theirs):
-                    only = self._meet(only, self._negate(node.one_of[j]), node)
+        for i, branch in enumerate(node.one_of):
+            only = self._unfold(branch)
+            for other in self.beside(node, i):
+                only = self._meet(only, self.negate(other), node)
             branches += only
         return self._reduced(branches, node)
+
+    def beside(self, node: Node, place: int) -> list[Node]:
+        """The branches of a ``oneOf`` that could hold beside the one at ``place``."""
+        mine = self._unfold(node.one_of[place])
+        return [
+            other
+            for i, other in enumerate(node.one_of)
+            if i != place and not all(_disjoint(a, b) for a in mine for b in self._unfold(other))
+        ]
+
+    def check_number(self, branches: Sequence[object], node: Node, times: int = 1) -> None:
+        """Raises TooComplex where a step would look at too many alternatives."""
+        if len(branches) * times > MAX_PAIRS:
+            raise self._too_many(node)
 
     def _choices(self, nodes: tuple[Node, ...]) -> Branches:
         found: dict[frozenset[Node], None] = {}
@@ -229,13 +260,12 @@ class Goals:
             return right
         if len(right) == 1 and not right[0]:
             return left
-        if len(left) * len(right) > MAX_PAIRS:
-            raise self._too_many(node)
+        self.check_number(left, node, len(right))
         return self._reduced([a | b for a in left for b in right], node)
 
     def _reduced(self, branches: Branches, node: Node) -> Branches:
         """Without contradictions, repetitions, and what another alternative includes."""
-        found = list(dict.fromkeys(b for b in branches if not self._is_contradiction(b)))
+        found = list(dict.fromkeys(b for b in branches if not self.is_contradiction(b)))
         if 1 < len(found) <= MAX_COMPARED:
             found.sort(key=len)
             kept: Branches = []
@@ -251,7 +281,7 @@ class Goals:
         message = f"more than {self.limits.max_branches} alternatives"
         return TooComplex(message, node.pointer, "max_branches")
 
-    def _is_contradiction(self, nodes: frozenset[Node]) -> bool:
+    def is_contradiction(self, nodes: frozenset[Node]) -> bool:
         """Whether plainly no value satisfies all of the nodes."""
         found = self._contradictions.get(nodes)
         if found is None:
@@ -277,13 +307,6 @@ def _contradict(nodes: frozenset[Node]) -> bool:
         for node in nodes
         for name in required
     )
-
-
-def _has_own(node: Node) -> bool:
-    return bool(
-        node.types != ALL_TYPES or node.enums or node.constrains_object or node.constrains_array
-        or node.constrains_string or node.constrains_number
-    )  # fmt: skip
 
 
 def _disjoint(a: frozenset[Node], b: frozenset[Node]) -> bool:

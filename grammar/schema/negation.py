@@ -46,6 +46,12 @@ class Negations:
             node.finish()
         return node
 
+    def release(self) -> None:
+        """Forget every node made here, and what it refers to."""
+        for node in self._made.values():
+            vars(node).clear()
+        self._made.clear()
+
     def negated(self, node: Node) -> Node:
         """The schema "not ``node``"."""
 
@@ -130,9 +136,7 @@ class Negations:
         else:
             for name, member in value.items():
                 gone = {name: self.nothing}
-                branches.append(
-                    self._kind(pointer, (key, name, "gone"), OBJECT, properties=gone)
-                )
+                branches.append(self._kind(pointer, (key, name, "gone"), OBJECT, properties=gone))
                 other = self._other_than(pointer, (key, name), member)
                 branches.append(
                     self._kind(
@@ -178,7 +182,7 @@ class Negations:
         for kind, text, _ in node.texts:
             if kind == "format" and text not in EXACT_FORMATS:
                 message = f"the negation of format {text} is not enforced"
-                raise UnsupportedError(message, node.pointer, "not")
+                raise UnsupportedError(message, f"{node.pointer}/format", "format")
             opposite = kind.removeprefix("not ") if kind.startswith("not ") else f"not {kind}"
             yield self._typed(node, (kind, text), STRING, texts=((opposite, text, None),))
 

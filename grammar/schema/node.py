@@ -39,12 +39,16 @@ class Some:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contains:
-    """``low`` to ``high`` (None: any number) of the items from ``start`` on are of ``value``."""
+    """``low`` to ``high`` (None: any number) of the items from ``start`` on are of ``value``.
+
+    ``evaluates``: these items are none that ``unevaluatedItems`` looks at (2020-12).
+    """
 
     start: int
     value: Node
     low: int
     high: int | None
+    evaluates: bool = False
 
 
 class Node:
@@ -75,6 +79,8 @@ class Node:
     property_names: Node | None = None
     min_properties = 0
     max_properties: int | None = None
+    unevaluated_properties: Node | None = None
+    unevaluated_items: Node | None = None
     some: tuple[Some, ...] = ()
     prefix: tuple[Node, ...] = ()
     items: Node | None = None
@@ -112,8 +118,22 @@ class Node:
     def is_combined(self) -> bool:
         """Whether other nodes apply to the same value."""
         return bool(
-            self.refs or self.all_of or self.any_of or self.one_of or self.nots or self.conditions
-        )
+            self.refs or self.all_of or self.any_of or self.one_of or self.nots
+            or self.conditions or self.has_rest
+        )  # fmt: skip
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether it says something of what other keywords have not evaluated."""
+        return self.unevaluated_properties is not None or self.unevaluated_items is not None
+
+    @property
+    def has_own(self) -> bool:
+        """Whether keywords of its own constrain the value, references and combinators apart."""
+        return bool(
+            self.types != ALL_TYPES or self.enums or self.constrains_object
+            or self.constrains_array or self.constrains_string or self.constrains_number
+        )  # fmt: skip
 
     @property
     def constrains_object(self) -> bool:
@@ -143,7 +163,4 @@ class Node:
 
     def finish(self) -> None:
         """Called once every keyword is read."""
-        self.asserts = bool(
-            self.types != ALL_TYPES or self.enums or self.is_combined or self.constrains_object
-            or self.constrains_array or self.constrains_string or self.constrains_number
-        )  # fmt: skip
+        self.asserts = self.is_combined or self.has_own

@@ -270,7 +270,10 @@ class Room:
     """
 
     def __init__(self, at: ObjectAt, alternative: Alternative) -> None:
-        self.at = at
+        # Not ``at`` itself, which keeps this: what refers to itself is freed late.
+        self.ordered = at.ordered
+        self.of_classes = at.progress.of_classes
+        self.costs = at.program.costs
         self.shape = at.shape
         self.row = alternative.row
         self.left = at.labels_left(alternative)
@@ -291,16 +294,14 @@ class Room:
         for place, each in enumerate(self.shape.space.classes):
             if stock[n + place] and each.count < 0:
                 stock[n + place] = UNBOUNDED
-        for (label, most), written in zip(
-            self.shape.limited, self.at.progress.of_classes, strict=True
-        ):
+        for (label, most), written in zip(self.shape.limited, self.of_classes, strict=True):
             stock[label] *= max(0, most - written)
         return stock
 
     def _after(self, stock: Longs) -> Longs:
         """int64[labels]: the keys left of a stock when a label was taken."""
         own = np.where(stock > 0, 1, 0)
-        if not self.at.ordered:
+        if not self.ordered:
             return np.asarray(stock.sum() - own)
         ordered = self.shape.space.num_ordered
         after = np.full(len(stock), stock[ordered:].sum()) - own
@@ -348,7 +349,7 @@ class Room:
 
     def choice(self) -> list[tuple[int, int]]:
         """(label, demand or -1): the cheapest members besides the required ones."""
-        costs = self.at.program.costs
+        costs = self.costs
         stock = self.stock.copy()
         found: list[tuple[int, int]] = []
         for demand in self.pending:

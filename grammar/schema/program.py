@@ -80,6 +80,19 @@ class Program:
             message = "references or combinators are nested too deep"
             raise TooComplex(message, "", "max_schema_depth") from None
 
+    def release(self) -> None:
+        """Take apart what refers to itself, so that it is freed without a garbage collection.
+
+        Nothing of the program may be used afterwards.
+        """
+        self.goals.release()
+        for node in self.document.all_nodes():
+            vars(node).clear()
+        for kept in (self._classes, self._spaces, self._predicates, self._shapes):
+            kept.clear()
+        vars(self.costs).clear()
+        vars(self.shapes).clear()
+
     def _build(self) -> Iterator[None]:
         """Build every scalar of the schema, for a process that must not wait for them."""
         for node in self.document.all_nodes():

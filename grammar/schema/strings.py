@@ -279,6 +279,8 @@ class Scalars:
             spelled = [spell(v, self._enum_spelling()) for v in spec[1]]
             usable = [t for t in spelled if not self.vocabulary.dead_bytes[list(t)].any()]
             return b'"' + min(usable, key=len) + b'"' if usable else None
+        if self.is_plain(spec):
+            return b'"' + self.plain_string().filler * int(spec[2]) + b'"'
         key = self._short_key(spec)
         shipped = self.shipped.get(key)
         if shipped is None:
