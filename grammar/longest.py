@@ -109,7 +109,7 @@ class _Search:
             state = todo.pop()
             if state in edges:
                 continue
-            if len(edges) >= MAX_PLACES or self._arena.nbytes > MAX_BYTES:
+            if len(edges) >= MAX_PLACES:
                 raise _Endless
             found = edges[state] = self._ways(state)
             for _, inner, after in found.ways:
@@ -167,6 +167,8 @@ class _Search:
         ways = []
         for label in range(int(arena.rps[rp, kernels.LENGTH])):
             at = int(arena.rps[rp, kernels.OFFSET]) + label
+            if arena.nbytes > MAX_BYTES:
+                raise _Endless
             if arena.returns[at] == kernels.UNKNOWN:
                 arena.resolve(kernels.MISS_RETURN, rp, label)
             after = int(arena.returns[at])

@@ -121,7 +121,8 @@ class Matcher:
         config = link.config
         fresh = True
         while True:
-            result = kernels.run(config, data, at, end, fresh, *arena.tables(), out)
+            # An int in any case: shifted below, an int64 of numpy would lose its count.
+            result = int(kernels.run(config, data, at, end, fresh, *arena.tables(), out))
             if result != kernels.MISS:
                 break
             fresh = False

@@ -41,6 +41,12 @@ class Config:
         "numbers the model computes with; auto: bfloat16 on CUDA, float32 on a CPU",
         choices=("auto", "float32", "bfloat16"),
     )
+    weights: Literal["auto", "full", "int4"] = _setting(
+        "auto",
+        "how a CPU keeps a Llama's weights; int4: 4 bits each, several times as fast; full: as "
+        "dtype says; auto: int4 where dtype is auto and the weights had 4 bits to begin with",
+        choices=("auto", "full", "int4"),
+    )
     threads: int = _setting(0, "CPU threads of the model; 0: one a core")
     max_rows: int = _setting(8, "requests decoded together")
     max_queue: int = _setting(64, "requests waiting beyond those; more get QUEUE_FULL")

@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser, *, needs_model: bool) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
 
 
-def add_format(parser: argparse.ArgumentParser, *, generates: bool) -> None:
+def add_format(parser: argparse._ActionsContainer, *, generates: bool) -> None:
     """Adds options about a schema; ``generates``: also those about how JSON is written."""
     parser.add_argument(
         "--formats",

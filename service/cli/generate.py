@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from service.cli.common import (
-    Commands,
-    add_constraint,
-    choices_of,
-    fail,
-    regex_of,
-    schema_of,
-    text_of,
-)
+from service.cli.asking import add_format, constraint_of
+from service.cli.common import Commands, add_constraint, fail, text_of
+
+if TYPE_CHECKING:  # it brings gRPC
+    from service.rpc.client import Ending
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 
@@ -28,6 +25,7 @@ def add_command(commands: Commands) -> None:
     )
     parser.add_argument("prompt", nargs="?", help="the prompt (default: standard input)")
     add_constraint(parser, "the answer", required=False)
+    add_format(parser.add_argument_group("with --schema"), generates=True)
     _add_stops(parser)
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
     parser.add_argument(
@@ -94,6 +92,19 @@ def _add_stops(parser: argparse.ArgumentParser) -> None:
     stops.add_argument("--min-tokens", type=int, metavar="N", help="not before so many tokens")
 
 
+def _remark(ending: Ending) -> None:
+    """What one might not see in the text itself, on standard error."""
+    if not ending.is_complete:
+        print("syntaxd: the answer is cut short", file=sys.stderr)
+    for pattern in ending.abandoned:
+        message = f"--stop-regex {pattern}: took too long, and was given up"
+        print(f"syntaxd: {message}", file=sys.stderr)
+
+
+def _is_constrained(options: argparse.Namespace) -> bool:
+    return any(each is not None for each in (options.schema, options.regex, options.choice))
+
+
 def _bias(given: str) -> tuple[int, float]:
     token, _, bias = given.partition("=")
     return int(token), float(bias)
@@ -108,9 +119,7 @@ def run(options: argparse.Namespace) -> int:
         call = client.Call(
             prompt=text_of(options.prompt) if options.prompt is not None else sys.stdin.read(),
             raw=options.raw,
-            json_schema=schema_of(options),
-            regex=regex_of(options),
-            choices=choices_of(options),
+            constraint=constraint_of(options) if _is_constrained(options) else None,
             max_tokens=options.max_tokens,
             temperature=options.temperature,
             seed=options.seed,
@@ -124,15 +133,16 @@ def run(options: argparse.Namespace) -> int:
             ignore_eos=options.ignore_eos,
             best_effort=options.best_effort,
         )
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         return fail(str(error), 2)
+    ask = client.generate_stream if options.stream else client.generate
     try:
-        if options.stream:
-            for piece in client.generate_stream(options.address, call, options.timeout):
+        for piece in ask(options.address, call, options.timeout):
+            if isinstance(piece, str):
                 print(piece, end="", flush=True)
-            print()
-        else:
-            print(client.generate(options.address, call, options.timeout))
+            else:
+                print(flush=True)
+                _remark(piece)
     except client.BadCallError as error:
         return fail(str(error), 2)
     except client.CallError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 import grammar
 from service.engine.decoder import Decoder
 from service.engine.grammars import SlicedCompiler
-from service.engine.loading import describe, load_model, make_cache
+from service.engine.loading import describe, load_model, make_cache, warm_up
 from service.engine.messages import Cancel, Start, Submit, ToEngine, unpack_lexemes
 from service.engine.tokenizer import Tokenizer
 from service.engine.types import (
@@ -158,6 +158,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None] = lambda _: N
     model = load_model(settings, progress)
     progress("compiling kernels (half a minute on a fresh installation)")
     grammar.warmup()
+    warm_up(model)
     progress("building the vocabulary")
     vocabulary = tokenizer.vocabulary()
     kv = make_cache(model, settings)

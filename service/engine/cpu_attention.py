@@ -61,7 +61,7 @@ def _attend_parallel(
     for job in numba.prange(query.shape[0] * kv_heads):
         token, kv_head = job // kv_heads, job % kv_heads
         table, length = tables[rows[token]], lengths[token]
-        _attend_one(query[token], keys, values, table, length, kv_head, scale, out[token])
+        attend_one(query[token], keys, values, table, length, kv_head, scale, out[token])
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
@@ -78,11 +78,11 @@ def _attend_serial(
     for token in range(query.shape[0]):
         table, length = tables[rows[token]], lengths[token]
         for kv_head in range(keys.shape[2]):
-            _attend_one(query[token], keys, values, table, length, kv_head, scale, out[token])
+            attend_one(query[token], keys, values, table, length, kv_head, scale, out[token])
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
-def _attend_one(
+def attend_one(
     query: _Floats,
     keys: _Floats,
     values: _Floats,

@@ -1,11 +1,13 @@
 """Which tokens may end an answer, where: end-of-sequence tokens and the caller's stop tokens.
 
     EOS           where the constraint accepts (its mask says so); under a unit with BEST_EFFORT
-                  anywhere, as without a constraint; never with ignore_eos
+                  anywhere, as without a constraint; not with ignore_eos
     stop token    without a constraint, or with BEST_EFFORT, anywhere; else where the text as
                   returned is accepted. Elsewhere it is masked, and only written as text where the
                   constraint allows nothing else
-    neither       before min_tokens, unless there is nothing else
+    neither       before min_tokens
+
+A bit stays where clearing it would leave nothing: what can only end, ends.
 
 Everything here is about the mask of the next token; the decoder then ends what ``may_stop`` at the
 token that was sampled.
@@ -45,21 +47,24 @@ class Endings:
             mask |= self._eos_words
         if not (too_short or stopping.ignore_eos or row.stop_ids):
             return False
-        if stopping.ignore_eos:
-            mask &= ~self._eos_words
         if row.stop_ids:
             self._restrict_stops(mask, row)
         if too_short:
-            others = mask & ~(self._eos_words | self._words(row.stop_ids))
-            if others.any():
-                mask[:] = others
+            _clear(mask, self._words(self.eos_ids | row.stop_ids))
+        elif stopping.ignore_eos:
+            _clear(mask, self._words(self.eos_ids - row.stop_ids))
         return True
 
     def may_stop(self, row: Row, token: int) -> bool:
         """Whether ``token``, just sampled, ends the answer as a stop token."""
-        if token not in row.stop_ids or row.num_output < row.request.stopping.min_tokens:
+        if token not in row.stop_ids:
             return False
-        return row.matcher is None or not row.request.guaranteed or self._is_accepted(row, token)
+        if row.matcher is None:
+            return True
+        if row.request.guaranteed and not self._is_accepted(row, token):
+            return False
+        too_short = row.num_output < row.request.stopping.min_tokens
+        return not (too_short and row.matcher.fork().advance(token))  # rather text, if it may be
 
     def is_returned(self, row: Row, token: int) -> bool:
         """Whether the stop token is part of the output."""
@@ -70,10 +75,9 @@ class Endings:
         if row.matcher is None or not row.request.guaranteed:
             mask |= stops
             return
-        legal = [token for token in row.stop_ids if self._is_legal(mask, row, token)]
-        allowed = mask & ~stops | self._words(legal)
-        if allowed.any():
-            mask[:] = allowed
+        legal = self._words(t for t in row.stop_ids if self._is_legal(mask, row, t))
+        mask |= legal
+        _clear(mask, stops & ~legal)
 
     def _is_legal(self, mask: _Words, row: Row, token: int) -> bool:
         if self.is_returned(row, token) and not mask[token >> 5] >> np.uint32(token & 31) & 1:
@@ -94,3 +98,10 @@ class Endings:
         for token in tokens:
             words[token >> 5] |= np.uint32(1 << (token & 31))
         return words
+
+
+def _clear(mask: _Words, bits: _Words) -> None:
+    """Clears the bits, unless there are no others."""
+    others = mask & ~bits
+    if others.any():
+        mask[:] = others

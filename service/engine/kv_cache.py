@@ -30,7 +30,8 @@ class LayerShape(NamedTuple):
 class KVCache:
     """Blocks for ``max_rows`` rows of at most ``max_tokens`` tokens each.
 
-    ``keys[i]`` is layer ``i``'s [blocks, BLOCK, kv_heads, key_dim]; ``values`` likewise.
+    ``keys[i]`` is layer ``i``'s [blocks, BLOCK, kv_heads, key_dim]; ``values`` likewise. Where all
+    layers are alike they are views of ``key_pool`` and ``value_pool`` [layers, ...], else None.
     ``tables`` is int32[max_rows, blocks per row]; entries beyond a row's blocks are 0.
     """
 
@@ -45,13 +46,10 @@ class KVCache:
         device: torch.device,
     ) -> None:
         self.num_blocks = num_blocks
-        self.keys = [
-            _lazy_zeros((num_blocks, BLOCK, s.kv_heads, s.key_dim), dtype, device) for s in layers
-        ]
-        self.values = [
-            _lazy_zeros((num_blocks, BLOCK, s.kv_heads, s.value_dim), dtype, device)
-            for s in layers
-        ]
+        key_shapes = [(num_blocks, BLOCK, s.kv_heads, s.key_dim) for s in layers]
+        value_shapes = [(num_blocks, BLOCK, s.kv_heads, s.value_dim) for s in layers]
+        self.key_pool, self.keys = _allocate(key_shapes, dtype, device)
+        self.value_pool, self.values = _allocate(value_shapes, dtype, device)
         self.tables: npt.NDArray[np.int32] = np.zeros(
             (max_rows, blocks_for(max_tokens)), dtype=np.int32
         )
@@ -122,6 +120,15 @@ def block_bytes(layers: Sequence[LayerShape], dtype: torch.dtype) -> int:
     """Memory of one block over all layers."""
     values = sum(s.kv_heads * (s.key_dim + s.value_dim) for s in layers)
     return values * BLOCK * dtype.itemsize
+
+
+def _allocate(
+    shapes: Sequence[tuple[int, ...]], dtype: torch.dtype, device: torch.device
+) -> tuple[torch.Tensor | None, list[torch.Tensor]]:
+    if len(set(shapes)) > 1:
+        return None, [_lazy_zeros(shape, dtype, device) for shape in shapes]
+    pool = _lazy_zeros((len(shapes), *shapes[0]), dtype, device)
+    return pool, list(pool.unbind())
 
 
 def _lazy_zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -62,7 +62,7 @@ class LlamaModel:
         self.max_context = config.max_position_embeddings
         self.dtype = self._embed.dtype
         self.device = self._embed.device
-        self._cos, self._sin = _rotary_table(causal_lm.model.rotary_emb, self.max_context)
+        self._cos, self._sin = rotary_table(causal_lm.model.rotary_emb, self.max_context)
 
     @torch.inference_mode()
     def forward(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:
@@ -143,7 +143,7 @@ def _rms_norm(hidden: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.T
     return weight * wide.to(hidden.dtype)
 
 
-def _rotary_table(rotary: Any, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+def rotary_table(rotary: Any, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """cos and sin [length, 1, head_dim] by the model's own module (so with its scaling).
 
     The first half of ``sin`` is negated: then rotating is one roll, two products and a sum.

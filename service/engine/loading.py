@@ -11,10 +11,11 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from service.engine import llama
+from service.engine import cpu_llama, llama
 from service.engine.adapter import AdaptedModel, check_config
+from service.engine.cpu_llama import CpuLlama
 from service.engine.kv_cache import BLOCK, KVCache, block_bytes, blocks_for
-from service.engine.model import Model, UnsupportedModelError
+from service.engine.model import Model, Row, UnsupportedModelError
 from service.engine.tokenizer import eos_token_ids
 from service.engine.types import EngineSettings, ModelInfo, Sampling
 
@@ -25,6 +26,10 @@ def load_model(
     settings: EngineSettings, progress: Callable[[str], None] = lambda _: None
 ) -> Model:
     """Loads safetensors weights; no code that comes with a model is run.
+
+    On a CPU, weights of the Llama family may be packed in 4 bits: always with ``weights`` int4;
+    with auto if no dtype is asked for and packing changes no weight by more than their rounding to
+    bfloat16 did, that is for models that had 4 bits to begin with, like the default one.
 
     Raises UnsupportedModelError, or OSError where the folder has no such model.
     """
@@ -41,7 +46,49 @@ def load_model(
         trust_remote_code=False,
         attn_implementation="sdpa",
     )
-    return adapt(causal_lm.to(device).eval(), reproducible=settings.reproducible)
+    causal_lm = causal_lm.to(device).eval()
+    if _to_be_packed(causal_lm, settings, device):
+        model = CpuLlama(causal_lm, torch.get_num_threads())
+        # What is left to torch is small: waking a second thread for it takes longer than doing it.
+        torch.set_num_threads(1)
+        progress(
+            "weights packed in 4 bits, the head in 8; largest errors within a group: "
+            f"{model.errors.layers:.1%} and {model.errors.head:.1%}"
+        )
+        return model
+    return adapt(causal_lm, reproducible=settings.reproducible)
+
+
+def _to_be_packed(causal_lm: Any, settings: EngineSettings, device: torch.device) -> bool:
+    if settings.weights == "full":
+        return False
+    possible = (
+        device.type == "cpu"
+        and llama.can_run(causal_lm.config)
+        and cpu_llama.can_pack(causal_lm.config)
+    )
+    if settings.weights == "int4":
+        if not possible:
+            raise UnsupportedModelError(
+                f"weights int4: {causal_lm.config.model_type} on {device} is not supported"
+            )
+        return True
+    return possible and settings.dtype == "auto" and cpu_llama.is_lossless(causal_lm)
+
+
+def warm_up(model: Model) -> None:
+    """Runs a token, so that what is compiled at the first call is compiled now."""
+    kv = KVCache(
+        model.layers,
+        num_blocks=1,
+        max_rows=1,
+        max_tokens=BLOCK,
+        dtype=_cache_dtype(model),
+        device=model.device,
+    )
+    row = kv.open_row()
+    kv.grow(row, 1)
+    model.forward([Row(row, 0, (0,), 1)], kv)
 
 
 def adapt(causal_lm: Any, *, reproducible: bool = False) -> Model:
@@ -60,8 +107,7 @@ def make_cache(model: Model, settings: EngineSettings) -> KVCache:
     Raises UnsupportedModelError where the budget holds no useful row.
     """
     max_context = _max_context(model, settings)
-    # A CPU attends in float32 whatever the weights are: there its kernel is compiled for that.
-    dtype = torch.float32 if model.device.type == "cpu" else model.dtype
+    dtype = _cache_dtype(model)
     affordable = settings.kv_bytes // block_bytes(model.layers, dtype)
     num_blocks = min(affordable, settings.max_rows * blocks_for(max_context))
     if num_blocks < 1:
@@ -76,6 +122,11 @@ def make_cache(model: Model, settings: EngineSettings) -> KVCache:
         dtype=dtype,
         device=model.device,
     )
+
+
+def _cache_dtype(model: Model) -> torch.dtype:
+    # A CPU attends in float32 whatever the weights are: there its kernel is compiled for that.
+    return torch.float32 if model.device.type == "cpu" else model.dtype
 
 
 def describe(model: Model, kv: KVCache, settings: EngineSettings, vocab_size: int) -> ModelInfo:

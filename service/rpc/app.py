@@ -148,6 +148,7 @@ def _settings(config: Config, folder: Path) -> EngineSettings:
         name=config.model_name,
         device=config.device,
         dtype=config.dtype,
+        weights=config.weights,
         threads=config.threads,
         max_rows=config.max_rows,
         max_queue=config.max_queue,

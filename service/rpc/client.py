@@ -10,6 +10,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from service.engine.types import Constraint, JsonFormat
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2, generation_pb2_grpc
 
 MAX_ANSWER_BYTES = 64 << 20
@@ -29,9 +30,7 @@ class Call:
 
     prompt: str
     raw: bool = False  # the prompt as it stands, not as a user's message
-    json_schema: str | None = None
-    regex: str | None = None
-    choices: tuple[str, ...] = ()
+    constraint: Constraint | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     seed: int | None = None
@@ -46,19 +45,32 @@ class Call:
     best_effort: bool = False
 
 
-def generate(address: str, call: Call, timeout_s: float) -> str:
-    """The whole text. Raises CallError."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Whether the text is whole, and the stop regexes that were given up."""
+
+    is_complete: bool
+    abandoned: tuple[str, ...]
+
+
+def generate(address: str, call: Call, timeout_s: float) -> Iterator[str | Ending]:
+    """The whole text, then how it ended. Raises CallError."""
     with _stub(address) as stub:
-        response = stub.Generate(_request(call), timeout=timeout_s)
-        return response.outputs[0].text
+        (output,) = stub.Generate(_request(call), timeout=timeout_s).outputs
+        yield output.text
+        yield Ending(output.complete, tuple(output.abandoned_stop_regex))
 
 
-def generate_stream(address: str, call: Call, timeout_s: float) -> Iterator[str]:
-    """Pieces of the text as they come. Raises CallError."""
+def generate_stream(address: str, call: Call, timeout_s: float) -> Iterator[str | Ending]:
+    """Pieces of the text as they come, then how it ended. Raises CallError."""
     with _stub(address) as stub:
         for event in stub.GenerateStream(_request(call), timeout=timeout_s):
-            if event.WhichOneof("event") == "delta":
-                yield event.delta.text
+            match event.WhichOneof("event"):
+                case "delta":
+                    yield event.delta.text
+                case "finished":
+                    ended = event.finished
+                    yield Ending(ended.complete, tuple(ended.abandoned_stop_regex))
 
 
 @contextmanager
@@ -95,9 +107,9 @@ def _request(call: Call) -> generation_pb2.GenerateRequest:
         )
     except ValueError as error:  # of protobuf: a negative seed, say
         raise BadCallError(str(error)) from None
-    request = generation_pb2.GenerateRequest(
-        sampling=sampling, stopping=stopping, constraint=_constraint(call)
-    )
+    request = generation_pb2.GenerateRequest(sampling=sampling, stopping=stopping)
+    if call.constraint is not None:
+        request.constraint.CopyFrom(constraint_to_proto(call.constraint))
     if call.best_effort:
         request.completion_policy = generation_pb2.COMPLETION_POLICY_BEST_EFFORT
     if call.raw:
@@ -109,15 +121,34 @@ def _request(call: Call) -> generation_pb2.GenerateRequest:
     return request
 
 
-def _constraint(call: Call) -> constraint_pb2.Constraint | None:
-    if call.json_schema is not None:
-        return constraint_pb2.Constraint(json_schema=call.json_schema)
-    if call.regex is not None:
-        return constraint_pb2.Constraint(regex=call.regex)
-    if call.choices:
-        choice = constraint_pb2.ChoiceConstraint(choices=call.choices)
+def constraint_to_proto(constraint: Constraint) -> constraint_pb2.Constraint:
+    """The constraint as a request carries it."""
+    if constraint.kind == "regex":
+        return constraint_pb2.Constraint(regex=constraint.text)
+    if constraint.kind == "choice":
+        choice = constraint_pb2.ChoiceConstraint(choices=constraint.choices)
         return constraint_pb2.Constraint(choice=choice)
-    return None
+    return constraint_pb2.Constraint(
+        json_schema=constraint.text, json_format=_format_to_proto(constraint.json_format)
+    )
+
+
+def _format_to_proto(form: JsonFormat) -> constraint_pb2.JsonFormat | None:
+    if form == JsonFormat():
+        return None
+    additional = {
+        "auto": constraint_pb2.ADDITIONAL_PROPERTIES_DEFAULT_UNSPECIFIED,
+        "allow": constraint_pb2.ADDITIONAL_PROPERTIES_DEFAULT_ALLOW,
+        "forbid": constraint_pb2.ADDITIONAL_PROPERTIES_DEFAULT_FORBID,
+    }
+    return constraint_pb2.JsonFormat(
+        whitespace=f"WHITESPACE_{form.whitespace.upper()}",
+        max_whitespace_run=form.max_whitespace_run,
+        property_order=f"PROPERTY_ORDER_{form.property_order.upper()}",
+        additional_properties_default=additional[form.additional_properties_default],
+        ascii_only=form.ascii_only,
+        formats=f"FORMATS_{form.formats.upper()}",
+    )
 
 
 def _explain(address: str, error: grpc.RpcError) -> str:

@@ -20,7 +20,7 @@ from grpc_status import rpc_status
 import grammar
 from service.engine.grammars import Grammars, byte_vocabulary
 from service.engine.tokenizer import Tokenizer
-from service.engine.types import Constraint, JsonFormat
+from service.engine.types import Constraint
 from service.errors import ServiceError
 from service.rpc import client
 from service.rpc.constraints import Constraints
@@ -109,11 +109,11 @@ class Here:
     def compile(self, constraint: Constraint) -> Compiled:
         vocabulary = self._tokenizer().vocabulary()
         grammar.warmup()  # before the compile, whose time is told and limited
-        answer = _run(self._compile(vocabulary, _to_proto(constraint)))
+        answer = _run(self._compile(vocabulary, client.constraint_to_proto(constraint)))
         return _compiled(answer)
 
     def check(self, constraint: Constraint, text: str) -> grammar.Check:
-        return _checked(_run(self._check(_to_proto(constraint), text)))
+        return _checked(_run(self._check(client.constraint_to_proto(constraint), text)))
 
     def tokenize(self, text: str, *, add_special_tokens: bool) -> list[Token]:
         tokens = Tokens(self._tokenizer(), 0)
@@ -156,14 +156,18 @@ class There:
         self._timeout_s = timeout_s
 
     def compile(self, constraint: Constraint) -> Compiled:
-        request = constraint_pb2.CompileConstraintRequest(constraint=_to_proto(constraint))
+        request = constraint_pb2.CompileConstraintRequest(
+            constraint=client.constraint_to_proto(constraint)
+        )
         with client.connected(self._address) as channel, _refusals():
             stub = constraint_pb2_grpc.ConstraintServiceStub(channel)
             answer = stub.CompileConstraint(request, timeout=self._timeout_s)
         return _compiled(answer.constraint)
 
     def check(self, constraint: Constraint, text: str) -> grammar.Check:
-        request = constraint_pb2.CheckTextRequest(constraint=_to_proto(constraint), text=text)
+        request = constraint_pb2.CheckTextRequest(
+            constraint=client.constraint_to_proto(constraint), text=text
+        )
         with client.connected(self._address) as channel, _refusals():
             stub = constraint_pb2_grpc.ConstraintServiceStub(channel)
             return _checked(stub.CheckText(request, timeout=self._timeout_s))
@@ -207,35 +211,6 @@ def _refused(found: status_pb2.Status) -> Refused:
         found.message,
         tuple(each.description for each in wrong.field_violations),
         int(info.metadata.get("violationsLeftOut", "0")),
-    )
-
-
-def _to_proto(constraint: Constraint) -> constraint_pb2.Constraint:
-    if constraint.kind == "regex":
-        return constraint_pb2.Constraint(regex=constraint.text)
-    if constraint.kind == "choice":
-        choice = constraint_pb2.ChoiceConstraint(choices=constraint.choices)
-        return constraint_pb2.Constraint(choice=choice)
-    return constraint_pb2.Constraint(
-        json_schema=constraint.text, json_format=_format_to_proto(constraint.json_format)
-    )
-
-
-def _format_to_proto(form: JsonFormat) -> constraint_pb2.JsonFormat | None:
-    if form == JsonFormat():
-        return None
-    additional = {
-        "auto": constraint_pb2.ADDITIONAL_PROPERTIES_DEFAULT_UNSPECIFIED,
-        "allow": constraint_pb2.ADDITIONAL_PROPERTIES_DEFAULT_ALLOW,
-        "forbid": constraint_pb2.ADDITIONAL_PROPERTIES_DEFAULT_FORBID,
-    }
-    return constraint_pb2.JsonFormat(
-        whitespace=f"WHITESPACE_{form.whitespace.upper()}",
-        max_whitespace_run=form.max_whitespace_run,
-        property_order=f"PROPERTY_ORDER_{form.property_order.upper()}",
-        additional_properties_default=additional[form.additional_properties_default],
-        ascii_only=form.ascii_only,
-        formats=f"FORMATS_{form.formats.upper()}",
     )
 
 

@@ -59,6 +59,12 @@ class BlockingStream:
         except StopAsyncIteration:
             raise StopIteration from None
 
+    def cancel(self) -> None:
+        async def run() -> None:
+            self._stream.cancel()
+
+        self._runner.run(run())
+
     def result(self) -> Any:
         return self._runner.run(self._stream.result())
 

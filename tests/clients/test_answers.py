@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import fields
 
 import pytest
@@ -167,9 +169,39 @@ def test_models_of_all_pages(open_client):
         assert server.requests[-1] == m.GetModelRequest()
 
 
-def test_leaving_a_stream_cancels_it(server):
-    with syntaxd_client.Client(server.address) as client, client.stream("Hi.") as stream:
-        assert next(stream) == '{"name":'
-        stream.cancel()
+@pytest.fixture
+def slow_server():
+    """Says the first words and then nothing for a while."""
+
+    def events(request):
+        yield from EVENTS[:2]
+        time.sleep(1)
+        yield from EVENTS[2:]
+
+    with running(GenerateStream=events) as state:
+        yield state
+
+
+def test_reading_on_after_a_cancel_is_an_error(slow_server, open_client):
+    stream = open_client(slow_server.address).stream("Hi.")
+    assert next(stream) == '{"name":'
+    stream.cancel()
+    with pytest.raises(syntaxd_client.CallCancelledError):
+        stream.result()
+
+
+def test_leaving_a_stream_cancels_it(slow_server):
+    with syntaxd_client.Client(slow_server.address) as client:
+        with client.stream("Hi.") as stream:
+            next(stream)
         with pytest.raises(syntaxd_client.CallCancelledError):
             stream.result()
+
+    async def left() -> None:
+        async with syntaxd_client.AsyncClient(slow_server.address) as client:
+            async with client.stream("Hi.") as stream:
+                await anext(stream)
+            with pytest.raises(syntaxd_client.CallCancelledError):
+                await stream.result()
+
+    asyncio.run(left())

@@ -322,6 +322,7 @@ REFUSED_TYPES = [
     (Literal[b"a"], "b'a'"),
     (collections.abc.Callable, "Callable"),
     (object(), "object"),
+    ([int], "is no type"),
     ({"a": b""}, "not JSON"),
     ({"const": float("nan")}, "not JSON"),
 ]

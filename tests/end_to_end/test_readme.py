@@ -64,7 +64,7 @@ def test_the_command_line_answers_the_same_to_both_ways_of_reading(server, capsy
 COMMANDS = re.findall(r"^syntaxd (.+)$", README, re.MULTILINE)
 SAID = {  # what stands in the command -> what is printed
     "--choice": r"(yes|no)\n",
-    "letter.txt": r'\{"sender":"[^"]+","written":"[0-9-]{10}","amounts":\[.+\]\}\n',
+    "letter.txt": r'\{"sender": "[^"]+", "written": "[0-9-]{10}", "amounts": \[.+\]\}\n',
     "--unit fence": r".*```.*```\n",
     "check": r"rejected at byte 32.*expected: .*",
     "compile": r".*/properties/sender/maxLength +enforced .*",

@@ -1,6 +1,7 @@
 """Between the wire and the domain: the only modules that know both worlds.
 
-``request``  protobuf -> domain, with all validation; after it nobody checks a field again
+``request``, ``stopping``  protobuf -> domain, with all validation; after it nobody checks a field
+             again
 ``answer``   domain -> protobuf
 ``status``   errors -> gRPC status with google.rpc details
 """

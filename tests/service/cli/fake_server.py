@@ -38,13 +38,18 @@ class _Servicer(generation_pb2_grpc.GenerationServiceServicer):
 
     def Generate(self, request, context):
         self._see(request, context)
-        return g.GenerateResponse(outputs=[g.Output(text="yes")])
+        if request.prompt == "cut":
+            output = g.Output(text="ye", abandoned_stop_regex=request.stopping.stop_regex)
+        else:
+            output = g.Output(text="yes", complete=True)
+        return g.GenerateResponse(outputs=[output])
 
     def GenerateStream(self, request, context):
         self._see(request, context)
         yield g.GenerateStreamResponse(started=g.Started())
         for letter in "yes":
             yield g.GenerateStreamResponse(delta=g.TextDelta(text=letter))
+        yield g.GenerateStreamResponse(finished=g.Finished(complete=True))
 
 
 @contextmanager

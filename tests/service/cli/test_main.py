@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from service.cli.main import main
+from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import generation_pb2 as g
 from tests.service.cli.fake_server import running
 
@@ -41,7 +42,14 @@ def test_the_answer_is_printed(ask, server):
 
 def test_a_stream_prints_the_same(ask):
     status, printed = ask("Say it", "--stream")
-    assert (status, printed.out) == (0, "yes\n")
+    assert (status, printed.out, printed.err) == (0, "yes\n", "")
+
+
+def test_what_the_text_does_not_show_is_remarked(ask):
+    status, printed = ask("cut", "--raw", "--stop-regex", "(a+)+b")
+    assert (status, printed.out) == (0, "ye\n")
+    assert "cut short" in printed.err
+    assert "--stop-regex (a+)+b: took too long" in printed.err
 
 
 def test_schema_and_prompt_come_from_files(ask, server, tmp_path):
@@ -55,6 +63,15 @@ def test_schema_and_prompt_come_from_files(ask, server, tmp_path):
     assert request.chat.messages[0].content == "Grüße"
     assert request.constraint.json_schema == '{"type": "string"}'
     assert request.stopping.max_tokens == 5
+
+
+def test_the_spelling_of_json_is_asked_for(ask, server):
+    ask("x", "--schema", "{}", "--whitespace", "single_space", "--property-order", "any")
+    json_format = server.requests[0].constraint.json_format
+    assert json_format.whitespace == c.WHITESPACE_SINGLE_SPACE
+    assert json_format.property_order == c.PROPERTY_ORDER_ANY
+    ask("x", "--schema", "{}")
+    assert not server.requests[1].constraint.HasField("json_format")
 
 
 def test_a_file_of_choices_has_one_on_each_line(ask, server, tmp_path):

@@ -114,6 +114,17 @@ TABLE = [
     Case("a+b", "b", {"stop_token_ids": (98,), "max_tokens": 3}, "aab", *CLOSED),
     Case("a+b?", END, {"ignore_eos": True, "max_tokens": 3}, "aaa", "LENGTH", "", True),
     Case("a+b?", "aab", {"ignore_eos": True}, "aab", "STOP", "constraint_complete", True),
+    # "bbb" is too long for what is left, and nothing else may come
+    Case("a(bbb)?", END, {"ignore_eos": True, "max_tokens": 3}, "a", *CLOSED),
+    Case("a(bbb)?", END, {"min_tokens": 3, "max_tokens": 3}, "a", *CLOSED),
+    Case(
+        "a(bbb)?", "a" + STOP, {"stop_token_ids": (257,), "min_tokens": 3, "max_tokens": 3},
+        "a", "STOP", "stop_token_id", True,
+    ),
+    Case(
+        "aa?(bbb)?", "aa", {"stop_token_ids": (97,), "min_tokens": 3, "max_tokens": 3},
+        "aa", *CLOSED,
+    ),
     Case("a+", "a" + END, {"ignore_eos": True, **EOS_STOPS}, "a", "STOP", "stop_token_id", True),
     Case("yes|no", "yes", {"min_tokens": 9}, "yes", "STOP", "constraint_complete", True),
     Case("a*", "", {"min_tokens": 2, "max_tokens": 9}, "aa", "STOP", "eos_token_id", True),
@@ -190,7 +201,7 @@ SCHEMA = '{"type": "array", "items": {"enum": [1, "a.b", null]}, "maxItems": 4}'
 CONSTRAINTS = [
     None,
     *(Constraint(kind="unit", text=name) for name in grammar.UNITS),
-    *(Constraint(kind="regex", text=text) for text in ("[ab.]+", "(a|b.)*\\n", "a{2,5}b*")),
+    *(Constraint(kind="regex", text=text) for text in ("[ab.]+", "(a|b.)*\\n", "a(b.{3})*")),
     Constraint(kind="json_schema", text=SCHEMA),
 ]
 

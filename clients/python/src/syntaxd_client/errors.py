@@ -207,6 +207,11 @@ def invalid_field(path: str, message: str) -> InvalidRequestError:
     )
 
 
+def cancelled() -> CallCancelledError:
+    """What grpc says of a call that was cancelled on this side."""
+    return CallCancelledError("cancelled here", code=grpc.StatusCode.CANCELLED)
+
+
 def _details(error: grpc.RpcError) -> list[Message]:
     """The google.rpc messages in the trailers; none from a proxy or an unreachable server."""
     # Pairs in either library; the stubs of one know only their attributes.

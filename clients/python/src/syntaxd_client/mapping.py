@@ -102,6 +102,8 @@ class _Types:
             return self._union(arguments, where)
         if origin is typing.Literal:
             return _one_of(arguments, arguments, where)
+        if not isinstance(target, collections.abc.Hashable):
+            _refuse(where, target, "is no type")
         if target in _SIMPLE:
             return _SIMPLE[target]
         if (container := origin or target) in _ARRAYS:

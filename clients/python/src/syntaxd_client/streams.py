@@ -6,6 +6,7 @@ whole. Leaving the ``with`` block, or ``cancel()``, stops the model within one s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -89,6 +90,7 @@ class AsyncStream(_Result[R], AsyncIterator[str]):
         super().__init__(finish)
         self._call = call
         self._events = aiter(call)
+        self._cancelled = False
 
     async def __anext__(self) -> str:
         try:
@@ -97,6 +99,10 @@ class AsyncStream(_Result[R], AsyncIterator[str]):
                     return text
         except grpc.RpcError as error:
             raise errors.from_call(error) from error
+        except asyncio.CancelledError as error:
+            if not self._cancelled:
+                raise  # it is our caller's task that is cancelled
+            raise errors.cancelled() from error
         raise StopAsyncIteration
 
     async def result(self) -> R:
@@ -106,7 +112,8 @@ class AsyncStream(_Result[R], AsyncIterator[str]):
         return self._finish(self.answer)
 
     def cancel(self) -> None:
-        """Stops the generation; reading on raises asyncio.CancelledError."""
+        """Stops the generation; reading on raises CallCancelledError."""
+        self._cancelled = True
         self._call.cancel()
 
     async def __aenter__(self) -> Self:
