@@ -14,7 +14,6 @@ import pytest
 import referencing.jsonschema
 
 import grammar
-from grammar.explain import KEYWORDS
 from grammar.schema import document
 from tests import shared_data, verdicts
 from tests.random_schemas import random_schema
@@ -227,12 +226,6 @@ def test_the_reader_decides_and_no_list_of_its_own(monkeypatch):
     monkeypatch.delitem(document.Document.READERS, "x-new")
     monkeypatch.setitem(document.REFUSED, "x-new", lambda _: False)
     assert treatments(schema)["/x-new"] == "refused"
-
-
-def test_the_history_of_the_drafts_is_the_reader_s():
-    for name, (since, until) in document._SINCE.items():
-        assert KEYWORDS[name].since <= max(since, 4), name
-        assert KEYWORDS[name].until >= min(until, 7), name
 
 
 def test_long_pointers_are_written_out_only_when_looked_at():
