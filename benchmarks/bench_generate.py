@@ -5,7 +5,8 @@
 Twenty extraction tasks of ours (``data/extraction.json``), one model folder, one schema, one token
 limit, greedy. Ours is a real server that as many callers ask over the socket; a peer is
 ``transformers.generate`` over static batches of that size, with the library's masks and in the
-dtype that is faster there. Each engine has a process of its own, waits while another one is
+dtype that is faster there. The texts are numbered through: requests have the system message in
+common and nothing else. Each engine has a process of its own, waits while another one is
 measured, and is warmed up before anything is timed; rounds take the engines in turn, so that a
 machine that slows down slows all of them down. Figures are medians of the rounds; ``ratio`` is the
 median of ours over the best peer of the same round. Only ratios travel from machine to machine.
@@ -17,10 +18,11 @@ its own default makes of that (ours and xgrammar's: no further keys).
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import extraction
@@ -49,11 +51,12 @@ def main() -> None:
     print(f"{setup.model.name}, at most {setup.max_tokens} tokens, greedy", flush=True)
     engines: dict[str, Generator] = {}
     series: Series = Series(list)
+    numbers = itertools.count(options.seed)
     try:
         for name in options.engines:
             engines[name] = protocol.start(name, setup, options.flag, options.peer_dtype)
         for schema in schemas:
-            measure(engines, schema, options.concurrency, options.rounds, options.seed, series)
+            measure(engines, schema, options.concurrency, options.rounds, numbers, series)
     finally:
         for engine in engines.values():
             engine.close()
@@ -71,7 +74,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--schema", choices=(*SCHEMAS, "both"), default="both")
     parser.add_argument("--max-tokens", type=int, default=128, help="of one answer")
     parser.add_argument("--rounds", type=int, default=1, help="of everything")
-    parser.add_argument("--seed", type=int, default=0, help="the task to begin with")
+    parser.add_argument("--seed", type=int, default=0, help="the number of the first text")
     parser.add_argument("--model", default="default", help="a folder, or a name")
     parser.add_argument(
         "--peer-dtype", type=lambda text: text.split(","), default=["float32", "bfloat16"],
@@ -101,7 +104,7 @@ def measure(
     schema: str,
     concurrencies: Sequence[int],
     rounds: int,
-    seed: int,
+    numbers: Iterator[int],
     series: Series,
 ) -> None:
     """Adds a value a round to ``series`` and prints each round's lines."""
@@ -109,14 +112,14 @@ def measure(
     prefix = "" if schema == "closed" else f"{schema}."
     for concurrency in concurrencies:
         print(f"\n{schema} schema, {concurrency} at a time")
-        first = extraction.workload(tasks, concurrency, seed)
+        first = extraction.workload(tasks, concurrency, numbers)
         for name, engine in engines.items():
             settled = engine.warm_up(first, SCHEMAS[schema], concurrency)
             if settled:
                 print(f"  {name} answers in {settled}")
         print(f"  {'':<24}" + "".join(f"{title:>10}" for _, title, _ in _COLUMNS), flush=True)
-        for number in range(rounds):
-            chosen = extraction.workload(tasks, concurrency, seed + 7 * number)
+        for _ in range(rounds):
+            chosen = extraction.workload(tasks, concurrency, numbers)
             rates = {}
             for name, engine in engines.items():
                 run = engine.run(chosen, SCHEMAS[schema], concurrency)

@@ -7,8 +7,9 @@ the value under its key equals the expected one; an answer that is not JSON has 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,13 +74,20 @@ def tasks() -> list[Task]:
     ]
 
 
-def workload(all_tasks: Sequence[Task], concurrency: int, start: int = 0) -> list[Task]:
+def workload(all_tasks: Sequence[Task], concurrency: int, numbers: Iterator[int]) -> list[Task]:
     """Every task at least once, and as many more as fill the last batch of ``concurrency``.
 
-    ``start`` turns the order round, so that another round has other companions in its batches.
+    Each gets the next of ``numbers`` before its text and the first number chooses the first task,
+    so that an engine that keeps prompts finds nothing in them but what they really share: the
+    system message.
     """
     count = -(-len(all_tasks) // concurrency) * concurrency
-    return [all_tasks[(start + n) % len(all_tasks)] for n in range(count)]
+    return [_numbered(all_tasks[n % len(all_tasks)], n) for n in itertools.islice(numbers, count)]
+
+
+def _numbered(task: Task, number: int) -> Task:
+    *before, last = task.messages
+    return Task((*before, last | {"content": f"Text {number}: {last['content']}"}), task.expected)
 
 
 def exact_fields(expected: dict[str, Any], text: str) -> int:

@@ -107,7 +107,7 @@ class CpuLlama:
             config.vocab_size,
             float(config.rms_norm_eps),
         )
-        self._embed = causal_lm.model.embed_tokens.weight.detach()
+        self._embed = _narrowed(causal_lm.model.embed_tokens.weight.detach())
         self._weights, self.errors = _pack(causal_lm)
         self._team = Team(threads)
         self.layers = [LayerShape(kv_heads, head_dim, head_dim)] * config.num_hidden_layers
@@ -213,6 +213,12 @@ def _pack(causal_lm: Any) -> tuple[_Weights, PackingErrors]:
         sin=_floats(sin[:, 0]),
     )
     return weights, PackingErrors(max(errors), head_error)
+
+
+def _narrowed(table: torch.Tensor) -> torch.Tensor:
+    """In bfloat16 where that is exact: models come in it, and a table is large."""
+    narrow = table.bfloat16()
+    return narrow if torch.equal(narrow.to(table.dtype), table) else table
 
 
 def _bias(projection: Any) -> torch.Tensor:

@@ -267,7 +267,9 @@ class Decoder:
         logits = self._model.forward(rows, self._kv)
         at = self._lap("model", at)
         for p in planned:
-            p.sequence.num_computed += p.num_tokens
+            sequence = p.sequence
+            sequence.num_computed += p.num_tokens
+            self._kv.remember(sequence.kv_row, sequence.token_ids, sequence.num_computed)
         sampling = [p.sequence for p, row in zip(planned, rows, strict=True) if row.num_logits]
         if not sampling:
             return [], Sampled.none()

@@ -2,13 +2,19 @@
 
 A block holds the keys and values of ``BLOCK`` consecutive tokens of one row, in every layer.
 Position ``p`` of row ``r`` lives at slot ``tables[r, p // BLOCK] * BLOCK + p % BLOCK`` of each
-layer's tensors (Kwon et al. 2023, PagedAttention). Which row owns which block is plain
+layer's tensors (Kwon et al. 2023, PagedAttention). Which rows hold which block is plain
 bookkeeping here; ``attention`` reads and writes the tensors.
+
+With ``share_prefixes`` a full block is remembered under its tokens and all those before it. A new
+row that begins with the same tokens holds the same blocks instead of computing them; nobody writes
+to a full block, so nothing is ever copied. A remembered block that no row holds is idle: it counts
+as free, and the one that was idle longest is forgotten when somebody needs room.
 """
 
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +23,10 @@ import numpy.typing as npt
 import torch
 
 BLOCK = 16  # tokens; half a block is wasted per row on average
+
+
+_Prefix = tuple[int, tuple[int, ...]]  # id of the block before, and a block's own tokens
+_ROOT = 0  # stands for the block before the first
 
 
 class LayerShape(NamedTuple):
@@ -44,8 +54,10 @@ class KVCache:
         max_tokens: int,
         dtype: torch.dtype,
         device: torch.device,
+        share_prefixes: bool = False,
     ) -> None:
         self.num_blocks = num_blocks
+        self.share_prefixes = share_prefixes
         key_shapes = [(num_blocks, BLOCK, s.kv_heads, s.key_dim) for s in layers]
         value_shapes = [(num_blocks, BLOCK, s.kv_heads, s.value_dim) for s in layers]
         self.key_pool, self.keys = _allocate(key_shapes, dtype, device)
@@ -55,11 +67,19 @@ class KVCache:
         )
         self._row_blocks: list[list[int] | None] = [None] * max_rows
         self._free_blocks = list(range(num_blocks - 1, -1, -1))
+        self._holders = [0] * num_blocks  # rows that hold each block
+        self._remembered: dict[_Prefix, int] = {}  # to block
+        self._prefixes: dict[int, _Prefix] = {}  # the same the other way round
+        self._ids: dict[int, int] = {}  # of a remembered block, never given twice
+        self._next_id = _ROOT + 1
+        self._idle: OrderedDict[int, None] = OrderedDict()  # the longest idle first
+        self._row_remembered = [0] * max_rows  # blocks of each row that were looked at
         self._free_rows = list(range(max_rows - 1, -1, -1))
 
     @property
     def num_free_blocks(self) -> int:
-        return len(self._free_blocks)
+        """Blocks that no row holds."""
+        return len(self._free_blocks) + len(self._idle)
 
     @property
     def num_free_rows(self) -> int:
@@ -74,41 +94,109 @@ class KVCache:
         """An unused row, without blocks. There must be one."""
         row = self._free_rows.pop()
         self._row_blocks[row] = []
+        self._row_remembered[row] = 0
         return row
+
+    def reuse(self, row: int, token_ids: Sequence[int]) -> int:
+        """Gives an empty ``row`` the remembered blocks that ``token_ids`` begin with.
+
+        Returns the tokens they hold; at least one token is always left to compute.
+        """
+        blocks = self._row_blocks[row]
+        assert blocks == [], f"row {row} is not open and empty"
+        if not self.share_prefixes:
+            return 0
+        parent = _ROOT
+        for start in range(0, (len(token_ids) - 1) // BLOCK * BLOCK, BLOCK):
+            prefix = (parent, tuple(token_ids[start : start + BLOCK]))
+            block = self._remembered.get(prefix)
+            if block is None:
+                break
+            self._idle.pop(block, None)
+            self._holders[block] += 1
+            self.tables[row, len(blocks)] = block
+            blocks.append(block)
+            parent = self._ids[block]
+        self._row_remembered[row] = len(blocks)
+        return len(blocks) * BLOCK
+
+    def remember(self, row: int, token_ids: Sequence[int], num_computed: int) -> None:
+        """Notes what the row's full blocks hold: ``token_ids``, the first ``num_computed``."""
+        blocks = self._row_blocks[row]
+        assert blocks is not None, f"row {row} is not open"
+        if not self.share_prefixes:
+            return
+        for at in range(self._row_remembered[row], num_computed // BLOCK):
+            parent = self._ids.get(blocks[at - 1]) if at else _ROOT
+            if parent is None:  # somebody else's block is remembered for the tokens before
+                return
+            prefix = (parent, tuple(token_ids[at * BLOCK : (at + 1) * BLOCK]))
+            if prefix in self._remembered:
+                return
+            block = blocks[at]
+            self._remembered[prefix], self._prefixes[block] = block, prefix
+            self._ids[block] = self._next_id
+            self._next_id += 1
+            self._row_remembered[row] = at + 1
 
     def grow(self, row: int, num_tokens: int) -> bool:
         """Gives ``row`` room for ``num_tokens`` in all; False, and no change, if there is none."""
         blocks = self._row_blocks[row]
         assert blocks is not None, f"row {row} is not open"
         missing = blocks_for(num_tokens) - len(blocks)
-        if missing > len(self._free_blocks):
+        if missing > self.num_free_blocks:
             return False
         for _ in range(missing):
-            block = self._free_blocks.pop()
+            block = self._free_blocks.pop() if self._free_blocks else self._forget_one()
+            self._holders[block] = 1
             self.tables[row, len(blocks)] = block
             blocks.append(block)
         return True
 
     def close_row(self, row: int) -> None:
-        """Frees the row and its blocks."""
+        """Frees the row, and those of its blocks that no other row holds."""
         blocks = self._row_blocks[row]
         assert blocks is not None, f"row {row} is not open"
-        self._free_blocks.extend(reversed(blocks))
+        for block in reversed(blocks):  # of a prefix, the end is forgotten first
+            self._holders[block] -= 1
+            if self._holders[block] == 0:
+                if block in self._ids:
+                    self._idle[block] = None
+                else:
+                    self._free_blocks.append(block)
         self.tables[row, : len(blocks)] = 0
         self._row_blocks[row] = None
         self._free_rows.append(row)
 
     def check_integrity(self) -> None:
-        """Every block is free or in exactly one row, and tables say the same. AssertionError."""
-        seen = sorted(self._free_blocks)
+        """Every block is free, idle or in as many rows as it is said to be. AssertionError."""
+        held_by = [0] * self.num_blocks
         for row, blocks in enumerate(self._row_blocks):
             assert (blocks is None) == (row in self._free_rows), f"row {row}: open and free"
             held = blocks or []
-            seen.extend(held)
+            for block in held:
+                held_by[block] += 1
             table = self.tables[row]
             assert table[: len(held)].tolist() == held, f"row {row}: its table differs"
             assert not table[len(held) :].any(), f"row {row}: its table has stale blocks"
-        assert sorted(seen) == list(range(self.num_blocks)), "a block is lost or held twice"
+        assert held_by == self._holders, "a block is held by other rows than were counted"
+        unheld = [block for block, count in enumerate(held_by) if not count]
+        assert sorted([*self._free_blocks, *self._idle]) == unheld, (
+            "a block is lost, or held twice"
+        )
+        assert self.share_prefixes or max(held_by) <= 1, "a block is held twice"
+        assert self._idle.keys() <= self._ids.keys(), "an idle block is of no use"
+        assert not self._ids.keys() & set(self._free_blocks), "a remembered block is free"
+        found = {block: prefix for prefix, block in self._remembered.items()}
+        assert found == self._prefixes, "a block is remembered as something else"
+        assert found.keys() == self._ids.keys(), "a remembered block has no id"
+
+    def _forget_one(self) -> int:
+        """The block that was idle longest; what follows it is never found again."""
+        block, _ = self._idle.popitem(last=False)
+        del self._remembered[self._prefixes.pop(block)]
+        del self._ids[block]
+        return block
 
 
 def blocks_for(num_tokens: int) -> int:

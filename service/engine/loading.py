@@ -104,6 +104,9 @@ def adapt(causal_lm: Any, *, reproducible: bool = False) -> Model:
 def make_cache(model: Model, settings: EngineSettings) -> KVCache:
     """A pool within ``kv_bytes``, and no larger than ``max_rows`` full contexts.
 
+    Prefixes are shared, but not in reproducible mode with a model whose numbers depend on how a
+    prompt is cut into chunks (decision 14).
+
     Raises UnsupportedModelError where the budget holds no useful row.
     """
     max_context = _max_context(model, settings)
@@ -121,6 +124,7 @@ def make_cache(model: Model, settings: EngineSettings) -> KVCache:
         max_tokens=max_context,
         dtype=dtype,
         device=model.device,
+        share_prefixes=isinstance(model, CpuLlama) or not settings.reproducible,
     )
 
 

@@ -48,6 +48,9 @@ class Scheduler:
         while self.waiting and self._kv.num_free_rows and self._fits(self.waiting[0]):
             sequence = self.waiting.popleft()
             sequence.kv_row = self._kv.open_row()
+            sequence.num_computed = self._kv.reuse(sequence.kv_row, sequence.token_ids)
+            if sequence.admitted is None:
+                sequence.num_cached = sequence.num_computed
             granted = self._kv.grow(sequence.kv_row, self._initial_tokens(sequence))
             assert granted, "free blocks were counted"
             sequence.move(State.RUNNING)

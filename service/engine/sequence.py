@@ -88,6 +88,7 @@ class Sequence:
         self.token_ids = list(request.prompt_ids)
         self.num_prompt = len(request.prompt_ids)
         self.num_computed = 0
+        self.num_cached = 0  # of the prompt, when it was first admitted
         self.num_forced = 0
         self.num_steered = 0
         self.overruled = False  # whether the budget ever overruled what the model had chosen
@@ -209,6 +210,7 @@ class Sequence:
             prompt_tokens=self.num_prompt,
             completion_tokens=self.num_output,
             forced_tokens=self.num_forced,
+            cached_tokens=self.num_cached,
         )
 
     def timing(self, now: float) -> Timing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -69,10 +70,12 @@ def test_only_the_open_schema_allows_further_keys():
 
 @pytest.mark.parametrize(("concurrency", "count"), [(1, 20), (8, 24), (20, 20), (32, 32)])
 def test_a_workload_has_every_task_and_whole_batches(concurrency, count):
-    chosen = extraction.workload(TASKS, concurrency, start=7)
+    chosen = extraction.workload(TASKS, concurrency, itertools.count(27))
     assert len(chosen) == count
-    assert chosen[0] is TASKS[7]
-    assert {id(task) for task in chosen} == {id(task) for task in TASKS}
+    texts = [task.messages[-1]["content"] for task in chosen]
+    assert texts[0] == f"Text 27: {TASKS[7].messages[-1]['content']}"
+    assert len(set(texts)) == count, "no two prompts are the same"
+    assert {id(task.expected) for task in chosen} == {id(task.expected) for task in TASKS}
 
 
 def test_the_ratio_is_over_the_best_peer():
@@ -103,7 +106,7 @@ def test_the_report_is_one_flat_object_of_medians(capsys):
     engines = {"syntaxd": Scripted(1.0), "transformers-xgrammar": Scripted(2.0)}
     series = bench_generate.Series(list)
     for schema in ("closed", "open"):
-        bench_generate.measure(engines, schema, [1, 8], 3, 0, series)
+        bench_generate.measure(engines, schema, [1, 8], 3, itertools.count(), series)
     report = bench_generate.flat(series)
     assert report["ratio.c1"] == report["open.ratio.c8"] == 2
     assert report["syntaxd.c8.valid_per_s"] == 8

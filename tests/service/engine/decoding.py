@@ -12,7 +12,12 @@ from tests import fakes
 
 
 def make_decoder(
-    model: fakes.FakeModel, *, num_blocks: int = 64, max_rows: int = 4, **options: Any
+    model: fakes.FakeModel,
+    *,
+    num_blocks: int = 64,
+    max_rows: int = 4,
+    share_prefixes: bool = False,
+    **options: Any,
 ) -> Decoder:
     kv = KVCache(
         model.layers,
@@ -21,6 +26,7 @@ def make_decoder(
         max_tokens=model.max_context,
         dtype=model.dtype,
         device=model.device,
+        share_prefixes=share_prefixes,
     )
     settings: dict[str, Any] = {
         "token_bytes": fakes.token_bytes,

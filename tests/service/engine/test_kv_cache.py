@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from service.engine.kv_cache import BLOCK, KVCache, LayerShape, block_bytes, blocks_for
 from service.engine.types import FinishReason, Sampling
 from tests import fakes
-from tests.service.engine.decoding import make_decoder, make_request
+from tests.service.engine.decoding import make_decoder, make_request, run
 
 
 def make_cache(**sizes):
@@ -54,6 +54,99 @@ def test_a_block_held_twice_is_noticed():
         kv.check_integrity()
 
 
+def filled(kv, token_ids):
+    """A row that has computed and remembered these tokens."""
+    row = kv.open_row()
+    computed = kv.reuse(row, token_ids)
+    assert kv.grow(row, len(token_ids))
+    kv.remember(row, token_ids, len(token_ids))
+    kv.check_integrity()
+    return row, computed
+
+
+def blocks_of(kv, row, num_tokens):
+    return kv.tables[row, : blocks_for(num_tokens)].tolist()
+
+
+def test_rows_that_begin_alike_hold_the_same_full_blocks():
+    kv = make_cache(share_prefixes=True)
+    prefix = list(range(2 * BLOCK))
+    first, _ = filled(kv, [*prefix, 7])
+    second, computed = filled(kv, [*prefix, 8, 9])
+    assert computed == 2 * BLOCK
+    a, b = blocks_of(kv, first, 2 * BLOCK + 1), blocks_of(kv, second, 2 * BLOCK + 2)
+    assert a[:2] == b[:2]
+    assert a[2] != b[2]
+    assert kv.num_free_blocks == 2
+    kv.close_row(first)
+    assert kv.num_free_blocks == 3
+    kv.check_integrity()
+    _, computed = filled(kv, [*prefix[:BLOCK], *prefix[:BLOCK], 1])
+    assert computed == BLOCK  # the second block's tokens are known, but not after these
+
+
+def test_a_token_is_left_to_compute():
+    kv = make_cache(share_prefixes=True)
+    prompt = list(range(2 * BLOCK))
+    filled(kv, prompt)
+    _, computed = filled(kv, prompt)
+    assert computed == BLOCK
+
+
+def test_a_closed_rows_blocks_are_found_again_until_there_is_no_other_room():
+    kv = make_cache(share_prefixes=True, max_tokens=96)
+    prompt = list(range(3 * BLOCK + 1))
+    kv.close_row(filled(kv, prompt)[0])
+    assert kv.num_free_blocks == 6
+    row, computed = filled(kv, prompt)
+    assert computed == 3 * BLOCK
+    kv.close_row(row)
+    row, computed = filled(kv, [99] * (5 * BLOCK))  # two of the three idle blocks are needed
+    assert computed == 0
+    kv.close_row(row)
+    _, computed = filled(kv, prompt)
+    assert computed == BLOCK  # the end of the prefix was forgotten first
+
+
+def test_only_what_was_computed_is_remembered():
+    kv = make_cache(share_prefixes=True)
+    prompt = list(range(3 * BLOCK))
+    row = kv.open_row()
+    kv.grow(row, len(prompt))
+    kv.remember(row, prompt, 2 * BLOCK - 1)
+    _, computed = filled(kv, prompt)
+    assert computed == BLOCK
+
+
+def test_answers_are_the_same_with_shared_prefixes_and_less_is_computed():
+    """The scripted model knows only what stands in the cache."""
+    common = "p" * (2 * BLOCK + 5)
+    answers, positions = [], []
+    for shared in (False, True):
+        model = fakes.FakeModel(fakes.noise)
+        decoder = make_decoder(model, num_blocks=12, share_prefixes=shared)
+        found = {}
+        for name in ("a", "b", "c", "d", "e"):
+            decoder.submit(make_request(name, prompt=common + name, max_tokens=20, min_tokens=20))
+            if name == "a":
+                found |= run(decoder)
+        found |= run(decoder)
+        tokens = {name: [t for c in chunks for t in c.tokens] for name, chunks in found.items()}
+        answers.append(tokens)
+        positions.append(sum(len(row.token_ids) for rows in model.fed for row in rows))
+        cached = [chunks[-1].finish.usage.cached_tokens for chunks in found.values()]
+        assert cached == ([0] + [2 * BLOCK] * 4 if shared else [0] * 5)
+    assert answers[0] == answers[1]
+    assert positions[1] <= positions[0] - 4 * 2 * BLOCK
+
+
+def test_without_sharing_nothing_is_remembered():
+    kv = make_cache()
+    prompt = list(range(2 * BLOCK + 1))
+    filled(kv, prompt)
+    assert filled(kv, prompt)[1] == 0
+
+
 def test_sizes():
     import torch
 
@@ -67,6 +160,7 @@ class DecoderMachine(RuleBasedStateMachine):
     """Requests come, are cancelled, expire and finish, over a pool that is too small."""
 
     NUM_BLOCKS = 10
+    SHARED = False
 
     def __init__(self):
         super().__init__()
@@ -76,6 +170,7 @@ class DecoderMachine(RuleBasedStateMachine):
             num_blocks=self.NUM_BLOCKS,
             max_rows=3,
             step_tokens=24,
+            share_prefixes=self.SHARED,
             clock=lambda: self.now,
         )
         self.open: set[str] = set()
@@ -85,17 +180,18 @@ class DecoderMachine(RuleBasedStateMachine):
 
     @rule(
         prompt=st.integers(1, 90),
+        begins=st.sampled_from("pq"),
         max_tokens=st.one_of(st.none(), st.integers(1, 40)),
         language=st.sampled_from([None, [b"yes", b"no"], [b"a" * n for n in range(3, 50)]]),
         patience=st.one_of(st.none(), st.integers(1, 30)),
         temperature=st.sampled_from([0.0, 1.0]),
     )
-    def submit(self, prompt, max_tokens, language, patience, temperature):
+    def submit(self, prompt, begins, max_tokens, language, patience, temperature):
         name = f"r{self.count}"
         self.count += 1
         request = make_request(
             name,
-            prompt="p" * prompt,
+            prompt=begins * prompt,
             max_tokens=max_tokens,
             sampling=Sampling(temperature=temperature, seed=self.count),
             deadline=None if patience is None else self.now + patience,
@@ -141,5 +237,15 @@ class DecoderMachine(RuleBasedStateMachine):
         assert self.decoder._kv.num_free_blocks == self.NUM_BLOCKS
 
 
+class SharingDecoderMachine(DecoderMachine):
+    """The same, with blocks held by several rows."""
+
+    SHARED = True
+
+
+TestSharingDecoderMachine = SharingDecoderMachine.TestCase
+TestSharingDecoderMachine.settings = settings(
+    max_examples=40, stateful_step_count=20, deadline=None
+)
 TestDecoderMachine = DecoderMachine.TestCase
 TestDecoderMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
