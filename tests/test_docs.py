@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import grammar
-from grammar.explain import KEYWORDS
 from grammar.formats import ENFORCED_FORMATS, UNSUPPORTED_FORMATS
+from grammar.schema.keywords import KEYWORDS
 from service.engine import grammars
 from service.engine.types import Constraint, GenerationRequest, ModelInfo, Sampling
 from service.errors import ServiceError

@@ -30,7 +30,8 @@ def schema(value: object, **form) -> c.Constraint:
 
 
 def generate(stub, content: str = "Answer.", **fields) -> g.GenerateResponse:
-    return stub.Generate(ask(content, **fields), timeout=TIMEOUT)
+    response: g.GenerateResponse = stub.Generate(ask(content, **fields), timeout=TIMEOUT)
+    return response
 
 
 def outputs(stub, number: int, **fields) -> list[g.Output]:

@@ -194,7 +194,7 @@ class TestStopRegex:
         longest = total = 0.0
         for char in text:
             began = time.thread_time()
-            given, hit = stops.push(char)
+            _, hit = stops.push(char)
             longest = max(longest, time.thread_time() - began)
             total += time.thread_time() - began
             assert hit is None
