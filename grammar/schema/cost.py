@@ -15,6 +15,7 @@ from grammar.errors import TooComplex
 from grammar.regex import Spelling, spell
 from grammar.schema.evaluate import satisfies_own
 from grammar.schema.goal import Conjunction, Goal
+from grammar.schema.keys import Predicate
 from grammar.schema.members import INFINITE, Chosen, choose
 from grammar.schema.node import ARRAY, BOOLEAN, INTEGER, NULL, NUMBER, OBJECT, STRING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 #: (cost, type bit, index of the alternative within the type, containers inside each other)
 Best = tuple[int, int, int, int]
+NO_PREDICATES: frozenset[Predicate] = frozenset()
 NONE: Best = (INFINITE, 0, 0, 0)
 _LITERALS = ((NULL, None, b"null"), (BOOLEAN, True, b"true"), (BOOLEAN, False, b"false"))
 
@@ -138,6 +140,9 @@ class Costs:
         for spec in self.program.shapes.objects(conjunction):
             if spec.may_be_empty:
                 continue
+            if spec.is_plain:
+                found.extend(spec.goal(n, NO_PREDICATES) for n in spec.names if n in spec.required)
+                continue
             space = self.program.space_of(spec)
             needs_more = spec.low > len(spec.required)
             for label, holds in enumerate(space.holds):
@@ -185,9 +190,12 @@ class Costs:
         gap = self.program.gap
         if spec.may_be_empty:
             return (2, OBJECT, index, 1)
-        members = choose(
-            spec, self.program.space_of(spec), lambda goal: self._known(goal, table)[0]
-        )
+        if spec.is_plain:
+            members = self._required_members(spec)
+        else:
+            members = choose(
+                spec, self.program.space_of(spec), lambda goal: self._known(goal, table)[0]
+            )
         if members is None:
             return NONE
         values = [self._known(goal, table) for _, goal in members]
@@ -196,11 +204,25 @@ class Costs:
         total += sum(value[0] for value in values)
         return (total, OBJECT, index, 1 + max((value[3] for value in values), default=0))
 
+    def _required_members(self, spec: ObjectSpec) -> list[Chosen] | None:
+        """The required members in generation order; None when a key cannot be spelled."""
+        found = []
+        for name in spec.names:
+            if name in spec.required:
+                text = self.program.key_text(name)
+                if text is None:
+                    return None
+                found.append(Chosen(text, spec.goal(name, NO_PREDICATES)))
+        return found
+
     def _members(self, spec: ObjectSpec) -> list[Chosen]:
         """The members of the shortest object of a specification that has one."""
         if spec.may_be_empty:
             return []
-        members = choose(spec, self.program.space_of(spec), self.of)
+        if spec.is_plain:
+            members = self._required_members(spec)
+        else:
+            members = choose(spec, self.program.space_of(spec), self.of)
         assert members is not None, "asked for the members of an empty specification"
         return members
 

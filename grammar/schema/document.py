@@ -165,7 +165,9 @@ class Document:
                 if not isinstance(schema, dict):
                     message = f"a schema is an object or a boolean, not {_kind(schema)}"
                     raise ConstraintSyntaxError(message, pointer)
-                resource = self._resources.of(schema, inside or self._resource)
+                resource = inside or self._resource
+                if self._resources.id_keyword in schema:
+                    resource = self._resources.of(schema, resource)
                 self._todo.append((schema, pointer, node, resource))
         return node
 

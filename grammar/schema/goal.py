@@ -106,18 +106,26 @@ class Goals:
         """The goal "all of these nodes"."""
         key = tuple(sorted({node.number for node in nodes}))
         goal = self._goals.get(key)
+        if goal is None and len(nodes) == 1 and not nodes[0].is_combined:
+            goal = self._goals[key] = self._simple(nodes[0])
         if goal is None:
             branches: Branches = [frozenset()]
             for node in nodes:
                 branches = self._meet(branches, self._unfold(node), node)
-            found = {
-                self._conjunction(branch).number: self._conjunction(branch) for branch in branches
-            }
+            made = map(self._conjunction, branches)
+            found = {conjunction.number: conjunction for conjunction in made}
             goal = tuple(c for c in found.values() if c.types and c.enum != [])
             if len(found) > 1 and any(not c.nodes for c in goal):
                 goal = self.anything
             self._goals[key] = goal
         return goal
+
+    def _simple(self, node: Node) -> Goal:
+        """The goal of a node to which nothing else applies."""
+        if not node.has_own:
+            return self.anything
+        conjunction = self._conjunction(frozenset([node]))
+        return (conjunction,) if conjunction.types and conjunction.enum != [] else ()
 
     def _conjunction(self, nodes: frozenset[Node]) -> Conjunction:
         key = tuple(sorted(node.number for node in nodes))

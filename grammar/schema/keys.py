@@ -113,8 +113,9 @@ class KeySpace:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.classes = self.others.classes if program.can_spell_keys else []
         self.num_labels = len(self.names) + len(self.classes)
+        none: frozenset[Predicate] = frozenset()
         self.holds = [
-            *(self.others.holds(text[1:-1]) for text in self.texts),
+            *(self.others.holds(text[1:-1]) if predicates else none for text in self.texts),
             *(each.holds for each in self.classes),
         ]
         self.key_automaton = program.key_automaton
@@ -193,15 +194,15 @@ class KeySpace:
 
 def key_classes(program: Program, predicates: tuple[Predicate, ...]) -> KeyClasses:
     """The classes of some predicates. Raises TooComplex (max_branches, max_dfa_states)."""
-    dfa = program.key_automaton() if not predicates else _class_dfa(program, predicates)
-    counts = automata.count_words(dfa)
+    if not predicates:
+        only_one = [KeyClass(frozenset(), 0, -1)]
+        return KeyClasses(program, (), program.key_automaton(), only_one, [], "()")
+    dfa = _class_dfa(program, predicates)
     classes = []
     listed: list[str] = []
     for label in sorted(set(dfa.accept[dfa.accept >= 0].tolist())):
-        only = dfa if not predicates else _only(dfa, label)
-        count = int(counts[dfa.start]) if not predicates else int(
-            automata.count_words(only)[only.start]
-        )  # fmt: skip
+        only = _only(dfa, label)
+        count = int(automata.count_words(only)[only.start])
         holds = frozenset(p for i, p in enumerate(predicates) if label >> i & 1)
         if 0 <= count <= MAX_LISTED:
             listed.extend(_decoded(word) for word in _words(only))

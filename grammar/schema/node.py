@@ -59,6 +59,8 @@ class Node:
 
     types = ALL_TYPES
     asserts = False
+    #: Whether other nodes apply to the same value.
+    is_combined = False
     #: Stands for a part of a keyword, not for a subschema: it declares no keys.
     is_made = False
     enums: tuple[list[Any], ...] = ()
@@ -115,14 +117,6 @@ class Node:
             setattr(self, f"exclusive_{name}", exclusive)
 
     @property
-    def is_combined(self) -> bool:
-        """Whether other nodes apply to the same value."""
-        return bool(
-            self.refs or self.all_of or self.any_of or self.one_of or self.nots
-            or self.conditions or self.has_rest
-        )  # fmt: skip
-
-    @property
     def has_rest(self) -> bool:
         """Whether it says something of what other keywords have not evaluated."""
         return self.unevaluated_properties is not None or self.unevaluated_items is not None
@@ -163,4 +157,8 @@ class Node:
 
     def finish(self) -> None:
         """Called once every keyword is read."""
+        self.is_combined = bool(
+            self.refs or self.all_of or self.any_of or self.one_of or self.nots
+            or self.conditions or self.has_rest
+        )  # fmt: skip
         self.asserts = self.is_combined or self.has_own

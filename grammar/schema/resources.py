@@ -52,13 +52,14 @@ class Resources:
         self._by_uri: dict[str, Resource] = {}
         self._of_schema: dict[int, Resource] = {}  # by identity of the resource's root
         self._kept: list[Any] = []  # parsed here: their identities must stay theirs
-        self._id = "id" if draft == 4 else "$id"
+        #: The keyword that names a resource.
+        self.id_keyword = "id" if draft == 4 else "$id"
         self._is_searched = False
         self.root = self._document(schema, "", "")
 
     def of(self, schema: Any, inside: Resource) -> Resource:
         """The resource of a schema that stands in ``inside``: its own, where it has an ``$id``."""
-        if isinstance(schema, dict) and self._id in schema:
+        if isinstance(schema, dict) and self.id_keyword in schema:
             self._search()
             return self._of_schema.get(id(schema), inside)
         return inside
@@ -143,7 +144,7 @@ class Resources:
             todo.extend((sub, where + at, resource) for at, sub in subschemas(here, self._draft))
 
     def _own(self, schema: dict[str, Any], pointer: str, inside: Resource) -> Resource:
-        uri = schema.get(self._id)
+        uri = schema.get(self.id_keyword)
         if not isinstance(uri, str) or ("$ref" in schema and self._draft <= 7):
             return inside
         base, anchor = urldefrag(uri)

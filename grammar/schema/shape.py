@@ -63,6 +63,11 @@ class ObjectSpec:
         return not (self.required or self.low or self.demands)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a shortest object has the required members and no others."""
+        return not (self.low or self.high < UNBOUNDED or self.demands or self.predicates)
+
+    @property
     def is_counted(self) -> bool:
         """Whether the number of members matters."""
         return bool(self.low or self.high < UNBOUNDED or self.demands)
