@@ -174,8 +174,9 @@ class Document:
     def _read(self, schema: dict[str, Any], pointer: str, node: Node) -> None:
         if "$ref" in schema and isinstance(schema["$ref"], str):
             self._reference(schema["$ref"], pointer, node)
-            if self.draft <= 7:
-                return  # siblings of $ref are ignored up to draft 7
+            if self.draft <= 7:  # siblings of $ref are ignored
+                node.finish()
+                return
         for name in schema:
             self._keyword(name, schema, pointer, node)
         node.finish()

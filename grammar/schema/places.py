@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b"{}[]"
 
+#: Longest bound on the characters of a string that alternatives are told apart by.
+MAX_TOLD_APART = 1_000
+
 #: (bytes that lead on, state they lead to, None at the end of the text)
 Way = tuple[bytes, int | None]
 Taken = Container[bytes]
@@ -224,7 +227,7 @@ class Value(BasePlace):
             return
         low, high = 0, MAX_COUNT
         try:
-            if kind == "string" and (shared := self._plain(specs)) is not None:
+            if kind == "string" and (shared := self._plain(arena, specs)) is not None:
                 lexeme, bits, low, high = shared
             elif (
                 kind == "string"
@@ -243,17 +246,26 @@ class Value(BasePlace):
         code = self._enter(arena, lexeme, bits, low, high)
         row[lexeme.starts] = code
 
-    def _plain(self, specs: list[tuple[int, Any]]) -> tuple[Lexeme, list[int], int, int] | None:
+    def _plain(
+        self, arena: Arena, specs: list[tuple[int, Any]]
+    ) -> tuple[Lexeme, list[int], int, int] | None:
         """The shared string lexeme, when every member that matters bounds only the length."""
         scalars = self.continuation.program.scalars
         bits = sum(1 << bit for bit, _ in specs)
         distinct = {spec for _, spec in specs}
         if self.continuation.merged and ("text", (), 0, None) in distinct:
             return scalars.plain_string(), [bits], 0, MAX_COUNT
-        if len(distinct) != 1 or not scalars.is_plain(specs[0][1]):
+        if not all(scalars.is_plain(spec) for spec in distinct):
             return None
-        _, _, low, high = specs[0][1]
-        return scalars.plain_string(), [bits], low, MAX_COUNT if high is None else high
+        low = max(spec[2] for spec in distinct)
+        highs = [spec[3] for spec in distinct if spec[3] is not None]
+        high = min(highs, default=MAX_COUNT)
+        if len(distinct) > 1:
+            if max(low, *highs) <= MAX_TOLD_APART or low > high:
+                return None
+            # Only lengths within all bounds: telling others apart would take a state for each.
+            arena.pruned += 1
+        return scalars.plain_string(), [bits], low, high
 
     def _enter(self, arena: Arena, lexeme: Lexeme, bits: list[int], low: int, high: int) -> int:
         owner = LexemeReturn(self.continuation, bits)

@@ -435,6 +435,17 @@ def test_what_is_not_enforced_is_refused_by_name():
         grammar.compile_json_schema(json.dumps(harmless), byte_vocabulary())
 
 
+def test_long_bounds_that_differ_leave_the_strings_within_all_of_them():
+    """Seen in the wild: one branch bounds a string by 32,767 characters, another one not."""
+    schema = {"anyOf": [{"properties": {"a": {"maxLength": 32_767}}}, {"required": ["b"]}]}
+    options = grammar.JsonOptions.recognise()
+    compiled = grammar.compile_json_schema(json.dumps(schema), byte_vocabulary(), options)
+    for text in ('{"a":"some text"}', '{"a":"text","b":1}', '{"b":1,"a":"text"}'):
+        matcher = compiled.matcher()
+        assert matcher.advance_bytes(text.encode()) == len(text)
+        assert matcher.is_complete
+
+
 def test_a_reference_that_leads_back_through_not_is_an_error_of_its_own():
     for schema in ({"not": {"$ref": "#"}}, {"if": {"$ref": "#"}, "then": False}):
         with pytest.raises(grammar.Unsatisfiable, match="without consuming"):
