@@ -261,7 +261,7 @@ class Value(BasePlace):
         highs = [spec[3] for spec in distinct if spec[3] is not None]
         high = min(highs, default=MAX_COUNT)
         if len(distinct) > 1:
-            if max(low, *highs) <= MAX_TOLD_APART or low > high:
+            if max([low, *highs]) <= MAX_TOLD_APART or low > high:
                 return None
             # Only lengths within all bounds: telling others apart would take a state for each.
             arena.pruned += 1
