@@ -180,7 +180,7 @@ class _Search:
     def _size(self, lexeme: Lexeme, label: int, high: int) -> int:
         """Most bytes of a lexeme that ends under ``label``."""
         if isinstance(lexeme, KeyLexeme):
-            if label == len(lexeme.names):
+            if label >= len(lexeme.names):  # other keys: however many a pattern leaves
                 raise _Endless
             return len(lexeme.names[label]) + 2
         key = (id(lexeme), high)

@@ -73,7 +73,7 @@ def test_a_deadline_ends_the_call_and_frees_its_place(stub):
 def test_requests_side_by_side_get_what_each_gets_alone(stub, number):
     """Of different lengths, joining and leaving the batch at different steps."""
     asked = [
-        ask(f"Word {i}?" * (i + 1), constraint=choice(*(f"{i}{'ab' * i}", f"{i}")))
+        ask(f"Word {i}?" * (i + 1), constraint=choice(f"{i}{'ab' * i}!", f"{i}"))
         for i in range(number)
     ]
     alone = [stub.Generate(each, timeout=TIMEOUT).outputs[0].text for each in asked]
