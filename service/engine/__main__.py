@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 
+from service.engine import garbage
 from service.engine.process import serve
 
 
@@ -23,7 +24,10 @@ def main() -> int:
         level=logging.INFO, format="%(asctime)s %(levelname)s engine %(name)s: %(message)s"
     )
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        return serve(connection)
+        try:
+            return serve(connection)
+        finally:
+            garbage.unsettle()
 
 
 if __name__ == "__main__":

@@ -21,3 +21,12 @@ def settle() -> None:
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+def unsettle() -> None:
+    """Call before the process ends, so that what ``settle`` put aside is freed with the rest.
+
+    Else libraries that count their objects (nanobind, in triton, which torch imports) report them
+    as leaked, on standard error.
+    """
+    gc.unfreeze()

@@ -168,6 +168,8 @@ def test_told_to_stop_with_nothing_to_do_it_ends_at_once(own):
         own.process.terminate()
         assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
         assert own.process.wait(10) == 0
+    # Nobody reports what he could not free: the last words are those of the engine process.
+    assert own.log.read_text().endswith("the front process has gone; the engine ends\n")
 
 
 def test_when_the_engine_dies_the_call_fails_and_the_server_ends_saying_so(own, own_stub):
