@@ -79,7 +79,7 @@ class Grammar:
         """Transitions that a limit made dead although the constraint allows them."""
         own = 0
         if isinstance(self._source, Program):
-            own = self._source.pruned + self._source.scalars.pruned
+            own = self._source.pruned + self._source.scalars.pruned + self._source.goals.pruned
         return own + self.arena.pruned + self._retired_pruned
 
     @property

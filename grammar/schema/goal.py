@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from grammar.errors import TooComplex, Unsatisfiable, UnsupportedError
+from grammar.errors import GrammarError, TooComplex, Unsatisfiable, UnsupportedError
 from grammar.options import Limits
 from grammar.schema.evaluated import Evaluated
 from grammar.schema.negation import Negations
@@ -92,6 +92,8 @@ class Goals:
         self._contradictions: dict[frozenset[Node], bool] = {}
         self._goals: dict[tuple[int, ...], Goal] = {}
         self._open: set[int] = set()
+        self.settled = False  # set when the root is known to be satisfiable
+        self.pruned = 0
         self.anything: Goal = (self._conjunction(frozenset()),)
 
     def release(self) -> None:
@@ -103,21 +105,35 @@ class Goals:
         vars(self).clear()
 
     def of(self, nodes: Sequence[Node]) -> Goal:
-        """The goal "all of these nodes"."""
+        """The goal "all of these nodes".
+
+        Raises GrammarError for what cannot be enforced. Once ``settled`` such a goal is empty and
+        counts as ``pruned``: whoever writes takes another way, and nothing is loosened.
+        """
         key = tuple(sorted({node.number for node in nodes}))
         goal = self._goals.get(key)
-        if goal is None and len(nodes) == 1 and not nodes[0].is_combined:
-            goal = self._goals[key] = self._simple(nodes[0])
         if goal is None:
-            branches: Branches = [frozenset()]
-            for node in nodes:
-                branches = self._meet(branches, self._unfold(node), node)
-            made = map(self._conjunction, branches)
-            found = {conjunction.number: conjunction for conjunction in made}
-            goal = tuple(c for c in found.values() if c.types and c.enum != [])
-            if len(found) > 1 and any(not c.nodes for c in goal):
-                goal = self.anything
+            try:
+                goal = self._made(nodes)
+            except GrammarError:
+                if not self.settled:
+                    raise
+                self.pruned += 1
+                goal = ()
             self._goals[key] = goal
+        return goal
+
+    def _made(self, nodes: Sequence[Node]) -> Goal:
+        if len(nodes) == 1 and not nodes[0].is_combined:
+            return self._simple(nodes[0])
+        branches: Branches = [frozenset()]
+        for node in nodes:
+            branches = self._meet(branches, self._unfold(node), node)
+        made = map(self._conjunction, branches)
+        found = {conjunction.number: conjunction for conjunction in made}
+        goal = tuple(c for c in found.values() if c.types and c.enum != [])
+        if len(found) > 1 and any(not c.nodes for c in goal):
+            return self.anything
         return goal
 
     def _simple(self, node: Node) -> Goal:

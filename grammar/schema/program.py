@@ -73,7 +73,7 @@ class Program:
                     yield
             if self.costs.of(self.root) >= INFINITE:
                 self._refuse()
-            self.costs.settled = True
+            self.costs.settled = self.goals.settled = True
             if self.eager:
                 yield from self._build()
         except RecursionError:

@@ -140,7 +140,7 @@ class Scalars:
         if kind == "format":
             return format_text(text, self.spelling.keeps_nul, self.limits)
         if kind == "not format":
-            return self._others(format_text(text, keeps_nul=True, limits=self.limits))
+            return self._others(format_text(text, nul=True, limits=self.limits))
         if kind == "not pattern":
             return self._others(compile_text(text, search=True, limits=self.limits))
         return compile_text(text, search=True, nul=False, limits=self.limits)
