@@ -29,7 +29,13 @@ def _setting(default: Any, text: str, *, choices: tuple[str, ...] = ()) -> Any:
 class Config:
     """Settings of ``syntaxd serve``. Raises ConfigError for a value outside its range."""
 
-    host: str = _setting("127.0.0.1", "address to listen on; no TLS, no accounts: keep it local")
+    host: str = _setting("127.0.0.1", "address to listen on; there is no TLS: keep it local")
+    api_keys: str = _setting(
+        "", "file of keys, one a line, of which each call needs one; empty: anybody may call"
+    )
+    reflection: Literal["on", "off"] = _setting(
+        "on", "whether the server describes its services to who asks", choices=("on", "off")
+    )
     port: int = _setting(50051, "port to listen on; 0 picks a free one and prints it")
     model: str = _setting("default", "'default', a folder, or organisation/name on the hub")
     model_name: str = _setting("", "name that requests use; empty: the folder's name")

@@ -29,6 +29,7 @@ class Code(enum.IntEnum):
     RESOURCE_EXHAUSTED = 8  # over a limit: of the queue (retry) or of a constraint (do not)
     INTERNAL = 13  # our fault
     UNAVAILABLE = 14  # not now, or not here: retry elsewhere
+    UNAUTHENTICATED = 16  # without a key that this server knows
 
 
 @dataclass(frozen=True, slots=True)

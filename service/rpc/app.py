@@ -26,6 +26,7 @@ from service.engine.tokenizer import Tokenizer, TokenizerError
 from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling, Stopping
 from service.errors import ServiceError
 from service.rpc import server as grpc_server
+from service.rpc.api_keys import ApiKeys, ApiKeysError, read_keys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
 from service.rpc.convert import model as convert_model
@@ -62,7 +63,9 @@ async def serve(config: Config, folder: Path) -> int:
     stop = _stop_signal()
     async with contextlib.AsyncExitStack() as cleanup:
         try:
-            server = grpc_server.bind(config.host, config.port, config.max_message_bytes)
+            server = grpc_server.bind(
+                config.host, config.port, config.max_message_bytes, _api_keys(config)
+            )
             engine = EngineClient(_settings(config, folder))
             cleanup.push_async_callback(engine.close)
             started = await _unless(stop, _start(engine, folder))
@@ -102,11 +105,22 @@ async def serve(config: Config, folder: Path) -> int:
             GenerationServicer(front),
             ConstraintServicer(constraints, model),
             ModelServicer(model, described, tokens),
+            with_reflection=config.reflection == "on",
         )
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
         return await _until_stopped(config, server, engine, stop)
+
+
+def _api_keys(config: Config) -> ApiKeys | None:
+    """Raises StartError."""
+    if not config.api_keys:
+        return None
+    try:
+        return ApiKeys(read_keys(Path(config.api_keys)))
+    except (ApiKeysError, OSError) as error:
+        raise StartError(f"--api-keys: {error}") from error
 
 
 async def _warm_up(front: Front) -> None:

@@ -10,6 +10,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.draining import Draining
 from service.rpc.generation_servicer import GenerationServicer
@@ -46,11 +47,11 @@ class Server:
     port: int
 
 
-def bind(host: str, port: int, max_message_bytes: int) -> Server:
+def bind(host: str, port: int, max_message_bytes: int, api_keys: ApiKeys | None = None) -> Server:
     """A server that has its port and serves nothing yet. Raises PortInUseError."""
     draining = Draining()
     server = grpc.aio.server(
-        interceptors=[draining, MalformedMessages()],
+        interceptors=[*([api_keys] if api_keys else []), draining, MalformedMessages()],
         options=[
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", max_message_bytes),
@@ -72,14 +73,17 @@ def register(
     generation: GenerationServicer,
     constraint: ConstraintServicer,
     model: ModelServicer,
+    *,
+    with_reflection: bool = True,
 ) -> None:
     """Adds every service to the server, before it starts."""
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(generation, server.grpc_server)
     constraint_pb2_grpc.add_ConstraintServiceServicer_to_server(constraint, server.grpc_server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(model, server.grpc_server)
     health_pb2_grpc.add_HealthServicer_to_server(server.health, server.grpc_server)
-    names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server.grpc_server)
+    if with_reflection:
+        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server.grpc_server)
 
 
 async def set_serving(server: Server, model: str) -> None:

@@ -25,6 +25,7 @@ from service.engine.types import (
     Usage,
 )
 from service.rpc import server as grpc_server
+from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
 from service.rpc.convert import model as convert_model
@@ -182,7 +183,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(capacity: int = 2, max_message_bytes: int = 4096) -> AsyncIterator[Served]:
+async def serving(
+    capacity: int = 2, max_message_bytes: int = 4096, api_keys: ApiKeys | None = None
+) -> AsyncIterator[Served]:
     engine, compiler, tokenizer = FakeEngine(), FakeCompiler(), FakeTokenizer()
     constraints = Constraints(compiler, capacity)
     tokens = Tokens(tokenizer, MODEL.vocab_size)
@@ -194,7 +197,7 @@ async def serving(capacity: int = 2, max_message_bytes: int = 4096) -> AsyncIter
         constraints=constraints,
         capacity=capacity,
     )
-    server = grpc_server.bind("127.0.0.1", 0, max_message_bytes)
+    server = grpc_server.bind("127.0.0.1", 0, max_message_bytes, api_keys)
     grpc_server.register(
         server,
         GenerationServicer(front),

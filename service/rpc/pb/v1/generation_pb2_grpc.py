@@ -60,6 +60,9 @@ class GenerationServiceStub:
     UNAVAILABLE
     DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
     here after RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
+    with a key that it knows; do not retry without.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -117,6 +120,9 @@ class GenerationServiceServicer:
     UNAVAILABLE
     DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
     here after RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
+    with a key that it knows; do not retry without.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -194,6 +200,9 @@ class GenerationService:
     UNAVAILABLE
     DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
     here after RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
+    with a key that it knows; do not retry without.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """

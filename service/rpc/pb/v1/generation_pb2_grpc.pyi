@@ -61,6 +61,9 @@ class GenerationServiceStub:
       UNAVAILABLE
         DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
           here after RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
+          with a key that it knows; do not retry without.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -114,6 +117,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       UNAVAILABLE
         DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
           here after RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
+          with a key that it knows; do not retry without.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -163,6 +169,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
       UNAVAILABLE
         DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
           here after RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
+          with a key that it knows; do not retry without.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """

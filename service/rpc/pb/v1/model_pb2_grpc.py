@@ -36,6 +36,8 @@ class ModelServiceStub:
     UNAVAILABLE
     DRAINING: the server is stopping; retry elsewhere, or here after
     RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: see GenerationService.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -79,6 +81,8 @@ class ModelServiceServicer:
     UNAVAILABLE
     DRAINING: the server is stopping; retry elsewhere, or here after
     RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: see GenerationService.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -170,6 +174,8 @@ class ModelService:
     UNAVAILABLE
     DRAINING: the server is stopping; retry elsewhere, or here after
     RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: see GenerationService.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """

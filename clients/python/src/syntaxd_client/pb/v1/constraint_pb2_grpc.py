@@ -36,6 +36,8 @@ class ConstraintServiceStub:
     UNAVAILABLE
     DRAINING: the server is stopping; retry elsewhere, or here after
     RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: see GenerationService.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -79,6 +81,8 @@ class ConstraintServiceServicer:
     UNAVAILABLE
     DRAINING: the server is stopping; retry elsewhere, or here after
     RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: see GenerationService.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -207,6 +211,8 @@ class ConstraintService:
     UNAVAILABLE
     DRAINING: the server is stopping; retry elsewhere, or here after
     RetryInfo.retry_delay.
+    UNAUTHENTICATED
+    UNKNOWN_API_KEY: see GenerationService.
     INTERNAL
     INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """

@@ -37,6 +37,8 @@ class ConstraintServiceStub:
       UNAVAILABLE
         DRAINING: the server is stopping; retry elsewhere, or here after
           RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: see GenerationService.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -124,6 +126,8 @@ class ConstraintServiceAsyncStub(ConstraintServiceStub):
       UNAVAILABLE
         DRAINING: the server is stopping; retry elsewhere, or here after
           RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: see GenerationService.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -207,6 +211,8 @@ class ConstraintServiceServicer(metaclass=_abc_1.ABCMeta):
       UNAVAILABLE
         DRAINING: the server is stopping; retry elsewhere, or here after
           RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: see GenerationService.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """

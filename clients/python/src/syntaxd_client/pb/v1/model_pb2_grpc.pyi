@@ -37,6 +37,8 @@ class ModelServiceStub:
       UNAVAILABLE
         DRAINING: the server is stopping; retry elsewhere, or here after
           RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: see GenerationService.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -87,6 +89,8 @@ class ModelServiceAsyncStub(ModelServiceStub):
       UNAVAILABLE
         DRAINING: the server is stopping; retry elsewhere, or here after
           RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: see GenerationService.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
@@ -133,6 +137,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
       UNAVAILABLE
         DRAINING: the server is stopping; retry elsewhere, or here after
           RetryInfo.retry_delay.
+      UNAUTHENTICATED
+        UNKNOWN_API_KEY: see GenerationService.
       INTERNAL
         INTERNAL: a fault of the server; metadata "incident" finds it in its log.
     """
