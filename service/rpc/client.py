@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+from typing_extensions import override
 
 from service.engine.types import Constraint, JsonFormat
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2, generation_pb2_grpc
@@ -78,10 +81,34 @@ def connected(address: str) -> Iterator[grpc.Channel]:
     """A channel to a server; a call on it that fails raises CallError."""
     options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
     with grpc.insecure_channel(address, options=options) as channel:
+        key = os.environ.get("SYNTAXD_API_KEY")
         try:
-            yield channel
+            yield grpc.intercept_channel(channel, _Bearer(key)) if key else channel
         except grpc.RpcError as error:
             raise CallError(_explain(address, error)) from None
+
+
+class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    """Sends an API key with every call."""
+
+    def __init__(self, key: str) -> None:
+        self._metadata = ("authorization", f"Bearer {key}")
+
+    @override
+    def intercept_unary_unary(
+        self, continuation: Callable[[Any, Any], Any], client_call_details: Any, request: Any
+    ) -> Any:
+        return self._send(continuation, client_call_details, request)
+
+    @override
+    def intercept_unary_stream(
+        self, continuation: Callable[[Any, Any], Any], client_call_details: Any, request: Any
+    ) -> Any:
+        return self._send(continuation, client_call_details, request)
+
+    def _send(self, continuation: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
+        metadata = (*(details.metadata or ()), self._metadata)
+        return continuation(details._replace(metadata=metadata), request)
 
 
 @contextmanager
@@ -156,6 +183,8 @@ def _explain(address: str, error: grpc.RpcError) -> str:
     reason = _reason(error)
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
         return f"no server answers at {address} (start one with: syntaxd serve)"
+    if reason == "UNKNOWN_API_KEY":
+        return f"{address} wants an API key that it knows, in SYNTAXD_API_KEY"
     return f"{code.name}{f' {reason}' if reason else ''}: {text}"
 
 

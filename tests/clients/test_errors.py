@@ -38,6 +38,7 @@ ERRORS = [
     (S.NOT_FOUND, "UNKNOWN_MODEL", syntaxd_client.NotFoundError),
     (S.ALREADY_EXISTS, "REQUEST_ID_IN_USE", syntaxd_client.AlreadyExistsError),
     (S.RESOURCE_EXHAUSTED, "QUEUE_FULL", syntaxd_client.ResourceExhaustedError),
+    (S.UNAUTHENTICATED, "UNKNOWN_API_KEY", syntaxd_client.UnauthenticatedError),
     (S.UNAVAILABLE, "DRAINING", syntaxd_client.UnavailableError),
     (S.DEADLINE_EXCEEDED, "", syntaxd_client.DeadlineExceededError),
     (S.CANCELLED, "", syntaxd_client.CallCancelledError),

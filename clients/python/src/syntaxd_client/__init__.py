@@ -39,6 +39,7 @@ from syntaxd_client.errors import (
     ResourceExhaustedError,
     ServerError,
     SyntaxdError,
+    UnauthenticatedError,
     UnavailableError,
     UnmappableTypeError,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "Timing",
     "Token",
     "Tokens",
+    "UnauthenticatedError",
     "UnavailableError",
     "UnmappableTypeError",
     "Usage",

@@ -9,6 +9,7 @@
     ├── NotFoundError             NOT_FOUND: no such model, or the constraint is not known any more
     ├── AlreadyExistsError        ALREADY_EXISTS: a request with this id is running
     ├── ResourceExhaustedError    RESOURCE_EXHAUSTED: the queue, or a limit on one constraint
+    ├── UnauthenticatedError      UNAUTHENTICATED: no API key, or one that the server does not know
     ├── UnavailableError          UNAVAILABLE: no server there, or it is stopping
     ├── DeadlineExceededError     DEADLINE_EXCEEDED: ``timeout`` passed (also a TimeoutError)
     ├── CallCancelledError        CANCELLED: the stream was cancelled
@@ -118,6 +119,10 @@ class ResourceExhaustedError(SyntaxdError):
     """With ``retry_after``: the server is busy. Without: the request is over a limit."""
 
 
+class UnauthenticatedError(SyntaxdError):
+    """The server asks for an API key: metadata ``authorization: Bearer KEY``."""
+
+
 class UnavailableError(SyntaxdError):
     """No server answers at the address, or it is stopping: try again later or elsewhere."""
 
@@ -165,6 +170,7 @@ _BY_CODE: dict[grpc.StatusCode, type[SyntaxdError]] = {
     grpc.StatusCode.NOT_FOUND: NotFoundError,
     grpc.StatusCode.ALREADY_EXISTS: AlreadyExistsError,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhaustedError,
+    grpc.StatusCode.UNAUTHENTICATED: UnauthenticatedError,
     grpc.StatusCode.UNAVAILABLE: UnavailableError,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceededError,
     grpc.StatusCode.CANCELLED: CallCancelledError,
