@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip install --quiet -c constraints.txt
 STUBS := service/rpc/pb clients/python/src/syntaxd_client/pb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-generate check-generations
+.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-suite bench-generate check-generations
 
 help:                      ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ bench-mask: bench-setup    ## masks against llguidance on MaskBench's schemas
 
 bench-generate: bench-setup model ## valid answers a second, against transformers.generate with xgrammar
 	$(RUN)/python -m benchmarks.bench_generate
+
+bench-suite: setup         ## verdicts on the official JSON Schema test suite
+	$(RUN)/python -m benchmarks.bench_suite
 
 check-generations: model   ## 200 answers of the real model, each judged
 	$(RUN)/python -m benchmarks.check_generations --data ../shared/data/maskbench.jsonl.xz

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import grammar
+from benchmarks.suite import DIALECTS
 from grammar.formats import ENFORCED_FORMATS, UNSUPPORTED_FORMATS
 from grammar.schema.keywords import KEYWORDS
 from service.engine import grammars
@@ -24,7 +25,6 @@ from syntaxd_client import requests
 from syntaxd_client.options import GenerateOptions, JsonFormatOptions, StoppingOptions
 from tests import fakes
 from tests.service.engine.decoding import answer, make_decoder, run
-from tests.shared_data import DIALECTS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs/constraints.md").read_text()
 BLOCKS = list(re.finditer(r"^```example\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))

@@ -14,12 +14,13 @@ import pytest
 import referencing.jsonschema
 
 import grammar
+from benchmarks.suite import DIALECTS
 from grammar.schema import document
 from tests import shared_data, verdicts
 from tests.random_schemas import random_schema
 
 FILES = shared_data.suite_files() if shared_data.SUITE.is_dir() else []
-DRAFT_4, DRAFT_7 = (shared_data.DIALECTS[name] for name in ("draft4", "draft7"))
+DRAFT_4, DRAFT_7 = (DIALECTS[name] for name in ("draft4", "draft7"))
 SAMPLE = 150
 
 
@@ -65,8 +66,8 @@ def agrees(schema: Any, **options: Any) -> bool:
 @pytest.mark.parametrize("file", FILES)
 def test_the_official_suite_is_refused_exactly_where_explain_says_so(file):
     options: dict[str, Any] = {"formats": "enforce" if "/format/" in file else "annotate"}
-    options["remote_schemas"] = shared_data.suite_remotes()
-    for group in shared_data.suite_groups(file):
+    options["remote_schemas"] = shared_data.suite.remotes
+    for group in shared_data.suite.groups(file):
         assert agrees(group.schema, **options), group.description
 
 
@@ -96,7 +97,7 @@ def test_malformed_schemas_raise_as_compiling_does(text):
 
 def occurrences(schema: Any) -> Iterator[str]:
     """Every keyword of every subschema, as the library ``referencing`` finds them."""
-    uri = schema.get("$schema", shared_data.DIALECTS["draft2020-12"])
+    uri = schema.get("$schema", DIALECTS["draft2020-12"])
     dialect = referencing.jsonschema.specification_with(uri)
     stack = [schema]
     while stack:
@@ -108,7 +109,7 @@ def occurrences(schema: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_keyword_of_every_subschema_is_listed_once(file):
-    for group in shared_data.suite_groups(file):
+    for group in shared_data.suite.groups(file):
         if not isinstance(group.schema, dict) or group.schema["$schema"].startswith("http://loc"):
             continue
         reports = grammar.explain(
