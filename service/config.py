@@ -47,11 +47,13 @@ class Config:
         "numbers the model computes with; auto: bfloat16 on CUDA, float32 on a CPU",
         choices=("auto", "float32", "bfloat16"),
     )
-    weights: Literal["auto", "full", "int4"] = _setting(
+    weights: Literal["auto", "full", "int4", "mixed"] = _setting(
         "auto",
-        "how a CPU keeps a Llama's weights; int4: 4 bits each, several times as fast; full: as "
-        "dtype says; auto: int4 where dtype is auto and the weights had 4 bits to begin with",
-        choices=("auto", "full", "int4"),
+        "how a CPU keeps a Llama's weights; int4: 4 bits each, several times as fast for few "
+        "positions; full: as dtype says; mixed: both, each step with what is faster for it; auto: "
+        "mixed where dtype is auto and the weights had 4 bits to begin with, then int4 if "
+        "reproducible",
+        choices=("auto", "full", "int4", "mixed"),
     )
     threads: int = _setting(0, "CPU threads of the model; 0: one a core")
     max_rows: int = _setting(8, "requests decoded together")

@@ -38,6 +38,12 @@ class Linear:
 def _can_pack(dtype: torch.dtype) -> bool:
     if not torch._C._has_mkldnn:  # noqa: SLF001 - the public question is untyped
         return False
-    if dtype is torch.bfloat16:  # needs instructions that not every processor has
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
-    return dtype is torch.float32
+    return dtype is torch.float32 or (dtype is torch.bfloat16 and has_fast_bfloat16())
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 by instructions of its own."""
+    return (
+        torch._C._has_mkldnn  # noqa: SLF001 - the public question is untyped
+        and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
+    )

@@ -11,12 +11,13 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
-from service.engine import cpu_llama, llama
+from service.engine import cpu_llama, linear, llama
 from service.engine.adapter import AdaptedModel, check_config
 from service.engine.cpu_llama import CpuLlama
 from service.engine.kv_cache import BLOCK, KVCache, block_bytes, blocks_for
 from service.engine.model import Model, Row, UnsupportedModelError
 from service.engine.tokenizer import eos_token_ids
+from service.engine.two_paths import TwoPathLlama
 from service.engine.types import EngineSettings, ModelInfo, Sampling
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -27,9 +28,10 @@ def load_model(
 ) -> Model:
     """Loads safetensors weights; no code that comes with a model is run.
 
-    On a CPU, weights of the Llama family may be packed in 4 bits: always with ``weights`` int4;
-    with auto if no dtype is asked for and packing changes no weight by more than their rounding to
-    bfloat16 did, that is for models that had 4 bits to begin with, like the default one.
+    On a CPU, weights of the Llama family may be packed in 4 bits: always with ``weights`` int4 and
+    mixed; with auto if no dtype is asked for and packing changes no weight by more than their
+    rounding to bfloat16 did, that is for models that had 4 bits to begin with, like the default
+    one. Auto is then mixed, but int4 where answers must not depend on their company.
 
     Raises UnsupportedModelError, or OSError where the folder has no such model.
     """
@@ -48,15 +50,26 @@ def load_model(
     )
     causal_lm = causal_lm.to(device).eval()
     if _to_be_packed(causal_lm, settings, device):
-        model = CpuLlama(causal_lm, torch.get_num_threads())
-        # What is left to torch is small: waking a second thread for it takes longer than doing it.
-        torch.set_num_threads(1)
-        progress(
-            "weights packed in 4 bits, the head in 8; largest errors within a group: "
-            f"{model.errors.layers:.1%} and {model.errors.head:.1%}"
-        )
-        return model
+        return _packed(causal_lm, settings, progress)
     return adapt(causal_lm, reproducible=settings.reproducible)
+
+
+def _packed(causal_lm: Any, settings: EngineSettings, progress: Callable[[str], None]) -> Model:
+    threads = torch.get_num_threads()
+    packed = CpuLlama(causal_lm, threads)
+    # What is left to torch is small: waking a second thread for it takes longer than doing it.
+    torch.set_num_threads(1)
+    progress(
+        "weights packed in 4 bits, the head in 8; largest errors within a group: "
+        f"{packed.errors.layers:.1%} and {packed.errors.head:.1%}"
+    )
+    if settings.weights == "int4" or settings.reproducible:
+        return packed
+    wide = causal_lm.bfloat16() if linear.has_fast_bfloat16() else causal_lm
+    model = TwoPathLlama(packed, llama.LlamaModel(wide), threads)
+    model.calibrate()
+    progress(f"steps of {model.crossover} positions or more compute in {model.wide.dtype}")
+    return model
 
 
 def _to_be_packed(causal_lm: Any, settings: EngineSettings, device: torch.device) -> bool:
@@ -67,10 +80,11 @@ def _to_be_packed(causal_lm: Any, settings: EngineSettings, device: torch.device
         and llama.can_run(causal_lm.config)
         and cpu_llama.can_pack(causal_lm.config)
     )
-    if settings.weights == "int4":
+    if settings.weights in {"int4", "mixed"}:
         if not possible:
             raise UnsupportedModelError(
-                f"weights int4: {causal_lm.config.model_type} on {device} is not supported"
+                f"weights {settings.weights}: {causal_lm.config.model_type} on {device} is not "
+                "supported"
             )
         return True
     return possible and settings.dtype == "auto" and cpu_llama.is_lossless(causal_lm)

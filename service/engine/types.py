@@ -159,7 +159,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""  # what requests call it; "": the last part of ``model``
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on CUDA, else float32
-    weights: Literal["auto", "full", "int4"] = "auto"  # see loading.load_model
+    weights: Literal["auto", "full", "int4", "mixed"] = "auto"  # see loading.load_model
     threads: int = 0  # CPU threads of the model; 0: one a core
     max_rows: int = 8  # requests decoded together
     max_queue: int = 64  # requests waiting beyond those

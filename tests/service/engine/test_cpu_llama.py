@@ -13,6 +13,7 @@ from service.engine.decoder import Decoder
 from service.engine.llama import LlamaModel
 from service.engine.loading import load_model, warm_up
 from service.engine.model import Row, UnsupportedModelError
+from service.engine.two_paths import TwoPathLlama
 from service.engine.types import EngineSettings, Sampling
 from tests import fakes
 from tests.service.engine import tiny
@@ -119,10 +120,11 @@ def test_auto_packs_what_loses_nothing_and_nothing_else(tmp_path):
 
     assert isinstance(load(made_for_more), LlamaModel)
     assert isinstance(load(made_for_more, weights="int4"), CpuLlama)
-    assert isinstance(load(had_four), CpuLlama)
+    assert isinstance(load(had_four), TwoPathLlama)
+    assert isinstance(load(had_four, reproducible=True), CpuLlama)
     assert isinstance(load(had_four, weights="full"), LlamaModel)
     assert isinstance(load(had_four, dtype="float32"), LlamaModel)
-    assert load(had_four).errors.layers <= 2**-7
+    assert load(had_four).packed.errors.layers <= 2**-7
 
 
 def test_models_that_cannot_be_packed_are_refused_by_name(tmp_path):
