@@ -490,7 +490,11 @@ def _row(planned: Planned) -> Row:
     sequence, num_tokens = planned
     last = num_tokens == sequence.num_pending
     return Row(
-        sequence.kv_row, sequence.num_computed, sequence.pending(num_tokens), 1 if last else 0
+        sequence.kv_row,
+        sequence.num_computed,
+        sequence.pending(num_tokens),
+        1 if last else 0,
+        is_prompt=sequence.is_prefilling,
     )
 
 

@@ -19,12 +19,14 @@ class Row(NamedTuple):
     """Token ids to feed to one row of the cache, from ``position`` on.
 
     The logits of the last ``num_logits`` of them are wanted (0: only the cache is filled).
+    ``is_prompt``: they belong to a prompt, or begin with the rest of one.
     """
 
     kv_row: int
     position: int
     token_ids: Sequence[int]
     num_logits: int
+    is_prompt: bool = False
 
 
 class Model(Protocol):

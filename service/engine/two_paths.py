@@ -4,8 +4,9 @@ A step of few positions waits for its weights, and 4 bits are a quarter of 16. A
 chunks of prompts above all, computes instead, and there the processor's matrix instructions win,
 which want bfloat16 (float32 where it has none). Both paths read and write the same cache.
 
-Which path a step takes depends on its company, and the two round differently: where an answer must
-not depend on company, take one of them alone (``weights`` int4, or reproducible mode).
+The two round differently. A prompt always takes the same path, however much of it the cache holds,
+so a request that is alone takes the same paths each time. In company they depend on the others:
+where that must not be, take one alone (``weights`` int4, or reproducible mode).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _REPEATS = 3
 
 
 class TwoPathLlama:
-    """``Model`` over ``packed`` for steps of fewer positions than ``crossover``, else ``wide``.
+    """``Model``: ``wide`` for steps with a prompt or ``crossover`` positions, else ``packed``.
 
     The two were made of one model; ``threads`` are those that ``wide`` computes with.
     """
@@ -46,9 +47,10 @@ class TwoPathLlama:
 
     def forward(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:
         """See ``Model.forward``."""
-        if sum(len(row.token_ids) for row in rows) < self.crossover:
-            return self.packed.forward(rows, kv)
-        return self.forward_wide(rows, kv)
+        positions = sum(len(row.token_ids) for row in rows)
+        if positions >= self.crossover or any(row.is_prompt for row in rows):
+            return self.forward_wide(rows, kv)
+        return self.packed.forward(rows, kv)
 
     def forward_wide(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:
         """By the library. Around it torch has one thread: what else it does here is small."""

@@ -62,6 +62,8 @@ def test_the_positions_of_all_rows_decide(model, monkeypatch):
     for first, second in ((1, 1), (4, 3), (4, 4), (7, 7)):
         model.forward([Row(rows[0], 0, TEXT[:first], 1), Row(rows[1], 0, TEXT[:second], 1)], kv)
     assert taken == ["packed", "packed", "wide", "wide"]
+    model.forward([Row(rows[0], 0, TEXT[:1], 1), Row(rows[1], 0, TEXT[:1], 1, is_prompt=True)], kv)
+    assert taken.pop() == "wide"
     assert torch.get_num_threads() == threads
 
 
