@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ def byte_alphabet() -> dict[str, int]:
     return alphabet
 
 
-def from_hf(cls: type[Vocabulary], tokenizer: Any, logit_size: int | None) -> Vocabulary:
+def from_hf(
+    cls: type[Vocabulary],
+    tokenizer: Any,
+    logit_size: int | None,
+    eos_ids: Sequence[int] | None = None,
+) -> Vocabulary:
     """Build a Vocabulary. Raises ValueError naming a tokenizer kind that cannot spell bytes."""
     tokens: dict[str, int] = tokenizer.get_vocab()
     added = {int(i): t for i, t in getattr(tokenizer, "added_tokens_decoder", {}).items()}
@@ -38,7 +44,7 @@ def from_hf(cls: type[Vocabulary], tokenizer: Any, logit_size: int | None) -> Vo
         if i in special:
             continue
         token_bytes[i] = str(added[i]).encode() if i in added else decode(text)
-    eos = _eos_ids(tokenizer)
+    eos = _eos_ids(tokenizer) if eos_ids is None else eos_ids
     return cls(
         token_bytes,
         eos,

@@ -69,11 +69,19 @@ class Vocabulary:
         self._quotes: dict[int, npt.NDArray[np.int64]] = {}
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Any, logit_size: int | None = None) -> Vocabulary:
-        """From a Hugging Face tokenizer (fast or slow). See ``grammar.tokenizers``."""
+    def from_tokenizer(
+        cls,
+        tokenizer: Any,
+        logit_size: int | None = None,
+        eos_ids: Sequence[int] | None = None,
+    ) -> Vocabulary:
+        """From a Hugging Face tokenizer (fast or slow). See ``grammar.tokenizers``.
+
+        ``eos_ids``: what ends an answer, where the model knows better than its tokenizer.
+        """
         from grammar.tokenizers import from_hf
 
-        return from_hf(cls, tokenizer, logit_size)
+        return from_hf(cls, tokenizer, logit_size, eos_ids)
 
     def token_bytes(self, token: int) -> bytes:
         """The text of a token; b"" for special and padding ids."""

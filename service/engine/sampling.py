@@ -120,7 +120,7 @@ def sample(logits: torch.Tensor, masks: _Words | None, rows: Sequence[SamplingRo
     _penalize(logits, rows)
     _add_bias(logits, rows)
     if masks is not None:
-        logits.masked_fill_(~_expand(masks, logits), -torch.inf)
+        logits.masked_fill_(~expand_masks(masks, logits), -torch.inf)
     best, chosen = logits.max(dim=1)
     drawing = [i for i, row in enumerate(rows) if row.sampling.temperature > 0]
     if drawing:
@@ -190,7 +190,7 @@ def _upload(parts: Sequence[npt.NDArray[np.generic]], like: torch.Tensor) -> tor
     return torch.from_numpy(np.concatenate(parts)).to(like.device)
 
 
-def _expand(masks: _Words, logits: torch.Tensor) -> torch.Tensor:
+def expand_masks(masks: _Words, logits: torch.Tensor) -> torch.Tensor:
     """Packed words to bool[n, size]. Packed they cross to the device: 32 times less."""
     words = torch.from_numpy(masks.view(np.int32)).to(logits.device)
     if logits.device.type == "cpu":
