@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grammar.vocabulary import Vocabulary
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def byte_alphabet() -> dict[str, int]:
@@ -32,26 +33,31 @@ def from_hf(
     logit_size: int | None,
     eos_ids: Sequence[int] | None = None,
 ) -> Vocabulary:
-    """Build a Vocabulary. Raises ValueError naming a tokenizer kind that cannot spell bytes."""
+    """Build a Vocabulary. Raises ValueError naming a tokenizer kind that cannot spell bytes.
+
+    Added tokens that are not special are text. Ids beyond the logits, which a tokenizer may name
+    and a model cannot say, are left out.
+    """
     tokens: dict[str, int] = tokenizer.get_vocab()
     added = {int(i): t for i, t in getattr(tokenizer, "added_tokens_decoder", {}).items()}
     special = {i for i, t in added.items() if getattr(t, "special", False)}
     special |= {int(i) for i in getattr(tokenizer, "all_special_ids", [])}
     size = max([*tokens.values(), *added]) + 1
-    decode = _decoder(tokenizer, tokens)
+    if logit_size is not None:
+        size = min(size, logit_size)
+    spell = _spelling(tokenizer, tokens)
     token_bytes: list[bytes | None] = [None] * size
     for text, i in tokens.items():
-        if i in special:
-            continue
-        token_bytes[i] = str(added[i]).encode() if i in added else decode(text)
-    eos = _eos_ids(tokenizer) if eos_ids is None else eos_ids
-    return cls(
+        if i < size and i not in special:
+            token_bytes[i] = str(added[i]).encode() if i in added else spell(text)
+    vocabulary = cls(
         token_bytes,
-        eos,
-        sorted(special),
+        _eos_ids(tokenizer) if eos_ids is None else eos_ids,
+        sorted(i for i in special if i < size),
         logit_size,
-        encode=lambda text: list(tokenizer.encode(text, add_special_tokens=False)),
     )
+    vocabulary.encode = _encoder(tokenizer, vocabulary)
+    return vocabulary
 
 
 def _eos_ids(tokenizer: Any) -> list[int]:
@@ -63,27 +69,57 @@ def _eos_ids(tokenizer: Any) -> list[int]:
     return ids
 
 
-def _decoder(tokenizer: Any, tokens: dict[str, int]) -> Any:
+def _spelling(tokenizer: Any, tokens: dict[str, int]) -> Callable[[str], bytes]:
+    """From a token as the tokenizer writes it to its bytes."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     settings = json.loads(backend.to_str()) if backend is not None else {}
-    kind = (settings.get("model") or {}).get("type", "")
     stages = json.dumps([settings.get("pre_tokenizer"), settings.get("decoder")])
-    alphabet = byte_alphabet()
-    if "ByteLevel" in stages or (kind == "BPE" and "<0x0A>" not in tokens):
-
-        def byte_level(text: str) -> bytes | None:
-            try:
-                return bytes(alphabet[c] for c in text)
-            except KeyError:
-                return text.encode()  # an added token, stored as plain text
-
-        return byte_level
-    if "<0x0A>" in tokens:
-
-        def sentencepiece(text: str) -> bytes:
-            match = _BYTE_TOKEN.fullmatch(text)
-            return bytes([int(match[1], 16)]) if match else text.replace("▁", " ").encode()
-
-        return sentencepiece
-    message = f"{kind or type(tokenizer).__name__} vocabularies cannot spell every byte"
+    if '"ByteLevel"' in stages or (backend is None and byte_alphabet().keys() <= tokens.keys()):
+        return _byte_level
+    if tokens.keys() >= _BYTE_TOKENS:
+        return _sentencepiece
+    kind = (settings.get("model") or {}).get("type") or type(tokenizer).__name__
+    message = (
+        f"{kind} vocabularies cannot spell every byte, unless they are byte-level "
+        "or have byte fallback (the tokens <0x00> to <0xFF>)"
+    )
     raise ValueError(message)
+
+
+_ALPHABET = byte_alphabet()
+
+
+def _byte_level(text: str) -> bytes:
+    try:
+        return bytes(_ALPHABET[c] for c in text)
+    except KeyError:
+        return text.encode()  # an added token, stored as plain text
+
+
+def _sentencepiece(text: str) -> bytes:
+    match = _BYTE_TOKEN.fullmatch(text)
+    return bytes([int(match[1], 16)]) if match else text.replace("▁", " ").encode()
+
+
+def _encoder(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[str], list[int]]:
+    """The tokenizer's own segmentation of a text that continues another one.
+
+    SentencePiece writes a space before every text, which would be part of the answer: such a
+    text is read behind a line break, and the tokens up to there are dropped.
+    """
+
+    def plain(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False))
+
+    if b"".join(map(vocabulary.token_bytes, plain("a"))) != b" a":
+        return plain
+
+    def continued(text: str) -> list[int]:
+        tokens, read = plain("\n" + text), b""
+        for at, token in enumerate(tokens):
+            if read.lstrip(b" ") == b"\n":
+                return tokens[at:]
+            read += vocabulary.token_bytes(token)
+        return [] if text == "" else plain(text)
+
+    return continued
