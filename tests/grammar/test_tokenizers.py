@@ -1,4 +1,4 @@
-"""Vocabularies of every kind of tokenizer, built here: their bytes, their masks, their refusals."""
+"""Vocabularies of every kind of tokenizer, built here: bytes, masks, refusals."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_tokenizers_without_a_backend():
     assert not found.dead_bytes.any()
     fallback = Foreign(f"<0x{byte:02X}>" for byte in range(256))
     assert grammar.Vocabulary.from_tokenizer(fallback, 301).token_bytes(0x41) == b"A"
-    with pytest.raises(ValueError, match="^Foreign vocabularies"):
+    with pytest.raises(ValueError, match=r"^Foreign vocabularies"):
         grammar.Vocabulary.from_tokenizer(Foreign("abc"), 301)
 
 
