@@ -1,13 +1,13 @@
 """Masks and verdicts of constraint engines on MaskBench's schemas.
 
     python -m benchmarks.bench_maskbench --data ../shared/data/maskbench.jsonl.xz --sample 600 \
-        --engines syntaxd,llguidance
+        --engines syntaxd,llguidance,xgrammar --vocabulary smollm2,qwen --plot times.png
 
-Each engine (and order of keys) runs in a process of its own, one thread, every schema cold, in an
-order drawn by ``--seed``. A schema passes when it compiles, every valid instance is allowed token
-by token and may end there, and every invalid one is stopped at a token or at its end. Time to
-first mask is compiling plus the first mask; time per token is the mask plus taking the token.
-Times compare only inside one run on one machine: quote ratios.
+Each engine, order of keys and vocabulary runs in a process of its own, one thread, every schema
+cold, in an order drawn by ``--seed``. A schema passes when it compiles, every valid instance is
+allowed token by token and may end there, and every invalid one is stopped at a token or at its
+end. Time to first mask (ttfm) is compiling plus the first mask; time per token (tbm) is the mask
+plus taking the token. Times compare only inside one run on one machine: quote ratios.
 """
 
 from __future__ import annotations
@@ -15,41 +15,62 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from benchmarks import maskbench, maskbench_run
+from benchmarks import machine, maskbench, maskbench_figures, maskbench_plot, maskbench_run
+from benchmarks import vocabularies as known_vocabularies
 from benchmarks.engines import protocol
 from benchmarks.maskbench import Case
 from benchmarks.maskbench_run import Result
 from service import models
 
-FIRST = 100  # also reported alone: caches that fill while a benchmark runs show there
+ONE_ORDER = ("llguidance",)  # the schema's: asked for another, it would run twice for nothing
+PACKAGES = ("numpy", "numba", "tokenizers", "llguidance", "xgrammar", "torch")
+
+
+class Run(NamedTuple):
+    engine: str
+    order: protocol.Order
+    vocabulary: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.vocabulary}.{self.engine}.{self.order}"
 
 
 def main() -> None:
     options = parse()
-    model = models.folder_of(options.model)
     cases = maskbench.read(options.data)
     if options.sample:
         cases = maskbench.sample(cases, options.sample, options.seed)
-    print(f"{len(cases)} schemas, seed {options.seed}, vocabulary of {model.name}")
-    report: dict[str, float] = {}
-    for name, order in itertools.product(options.engines, options.order):
-        print(f"\n{name}, {order} order", flush=True)
-        results = maskbench_run.run(name, model, order, cases, options.limit)
-        figures = summary(cases, results)
-        print(table(figures))
-        print(refusals(results))
-        if options.list_failures:
-            print(failures(cases, results))
-        report |= {f"{name}.{order}.{key}": value for key, value in figures.items()}
-    print(ratios(report, options.engines, options.order))
+    about = machine.describe(PACKAGES) | {"schemas": str(len(cases)), "seed": str(options.seed)}
+    if options.remark:
+        about["remark"] = options.remark
+    print("\n".join(f"{name}: {value}" for name, value in about.items()))
+    figures: dict[str, maskbench_figures.Figures] = {}
+    everything: dict[Run, list[Result]] = {}
+    for run in runs(options.engines, options.order, options.vocabulary):
+        print(f"\n{run.engine}, {run.order} order, vocabulary {run.vocabulary}", flush=True)
+        chosen = cases
+        if run.engine == "xgrammar" and options.xgrammar_sample:
+            chosen = cases[: options.xgrammar_sample]  # they are in random order
+        results = maskbench_run.run(
+            run.engine, folder_of(run.vocabulary), run.order, chosen, options.limit
+        )
+        figures[run.name] = maskbench_figures.summary(chosen, results)
+        report(chosen, results, figures[run.name], failures=options.list_failures)
+        everything[run] = results
+    compared = comparisons(everything)
+    for pair, ratios in compared.items():
+        print(f"\n{pair}")
+        print("\n".join(f"  {key:<16}{value:>8.2f}" for key, value in ratios.items()))
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        found = {"about": about, "figures": figures, "ratios": compared}
+        options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    if options.plot:
+        maskbench_plot.draw(panels(everything), ", ".join(about.values()), options.plot)
 
 
 def parse() -> argparse.Namespace:
@@ -60,11 +81,21 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="schemas to draw; 0: all")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample and its order")
     parser.add_argument("--engines", type=_list_of(protocol.NAMES), default=["syntaxd"])
-    parser.add_argument("--order", type=_list_of(("any", "schema")), default=["any"])
-    parser.add_argument("--model", default="default", help="whose vocabulary: folder or name")
+    parser.add_argument("--order", type=_list_of(("any", "schema")), default=["any", "schema"])
+    parser.add_argument(
+        "--vocabulary",
+        type=lambda text: text.split(","),
+        default=["smollm2"],
+        help=f"{', '.join(known_vocabularies.NAMES)}, or folders of models",
+    )
+    parser.add_argument(
+        "--xgrammar-sample", type=int, default=100, help="schemas for xgrammar, a slow one; 0: all"
+    )
     parser.add_argument("--limit", type=float, default=30.0, help="seconds a schema")
     parser.add_argument("--list-failures", action="store_true", help="each schema that fails")
     parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--plot", type=Path, help="PNG of how the times are spread")
+    parser.add_argument("--remark", default="", help="for the figures: what else the machine did")
     return parser.parse_args()
 
 
@@ -78,72 +109,73 @@ def _list_of(known: Sequence[str]) -> Callable[[str], list[str]]:
     return convert
 
 
-def summary(cases: Sequence[Case], results: Sequence[Result]) -> dict[str, float]:
-    """The figures of one run, by name; times in microseconds."""
-    both_ways = [
-        result for case, result in zip(cases, results, strict=True) if case.tested_both_ways
-    ]
-    return (
-        {
-            "schemas": len(results),
-            "passing": sum(result.passing for result in results),
-            "tested_both_ways": len(both_ways),
-            "passing_both_ways": sum(result.passing for result in both_ways),
-            "refused": sum(bool(result.refused) for result in results),
-            "valid_rejected": sum(bool(result.valid_rejected) for result in results),
-            "invalid_accepted": sum(bool(result.invalid_accepted) for result in results),
-        }
-        | _times(results)
-        | {f"first{FIRST}_{key}": value for key, value in _times(results[:FIRST]).items()}
-    )
+def folder_of(vocabulary: str) -> Path:
+    """Where the tokenizer of a known vocabulary, or of a model, is."""
+    if vocabulary in known_vocabularies.NAMES:
+        return known_vocabularies.folder(vocabulary)
+    return models.folder_of(vocabulary)
 
 
-def _times(results: Sequence[Result]) -> dict[str, float]:
-    served = [result for result in results if not result.refused]
-    if not served:
-        return {}
-    first = np.array([result.first_mask_ns for result in served]) / 1_000
-    times = np.concatenate([np.asarray(result.token_ns, np.int64) for result in served]) / 1_000
-    figures: dict[str, float] = {
-        "ttfm_p50_us": np.percentile(first, 50),
-        "ttfm_p99_us": np.percentile(first, 99),
-    }
-    figures["tokens"] = len(times)
-    if len(times):
-        figures["tbm_avg_us"] = times.mean()
-        for percent, key in ((50, "p50"), (99, "p99"), (99.9, "p999")):
-            figures[f"tbm_{key}_us"] = np.percentile(times, percent)
-    return {key: round(float(value), 2) for key, value in figures.items()}
+def runs(
+    engines: Sequence[str], orders: Sequence[protocol.Order], vocabularies: Sequence[str]
+) -> list[Run]:
+    """Each engine in each order that it has, vocabulary by vocabulary."""
+    found = []
+    for vocabulary, engine in itertools.product(vocabularies, engines):
+        own: Sequence[protocol.Order] = ("schema",) if engine in ONE_ORDER else orders
+        found += [Run(engine, order, vocabulary) for order in own]
+    return found
 
 
-def table(figures: dict[str, float]) -> str:
-    return "\n".join(f"  {key:<24}{value:>14,g}" for key, value in figures.items())
+def comparisons(
+    everything: Mapping[Run, Sequence[Result]],
+) -> dict[str, maskbench_figures.Figures]:
+    """The first engine over each other one, in the same vocabulary and, if it has it, order.
+
+    Only on the schemas that both were given.
+    """
+    found = {}
+    first = next(iter(everything)).engine
+    for ours, theirs in itertools.product(everything, everything):
+        same_order = ours.order == theirs.order or theirs.engine in ONE_ORDER
+        if ours.engine == first != theirs.engine and ours.vocabulary == theirs.vocabulary:
+            common = min(len(everything[ours]), len(everything[theirs]))
+            if same_order:
+                found[f"{ours.name} over {theirs.name}, {common} schemas"] = (
+                    maskbench_figures.ratios(
+                        everything[ours][:common], everything[theirs][:common]
+                    )
+                )
+    return found
 
 
-def ratios(report: dict[str, float], engines: Sequence[str], orders: Sequence[str]) -> str:
-    """The first engine's times over each other engine's: what survives a change of machine."""
-    lines = []
-    for peer, order in itertools.product(engines[1:], orders):
-        for key in ("ttfm_p50_us", "ttfm_p99_us", "tbm_avg_us", "tbm_p50_us", "tbm_p99_us"):
-            ours, theirs = (report.get(f"{name}.{order}.{key}") for name in (engines[0], peer))
-            if ours and theirs:
-                lines.append(f"  {order} {key:<14} {ours / theirs:8.2f}")
-        lines.insert(-5, f"\n{engines[0]} over {peer}")
-    return "\n".join(lines)
+def panels(everything: Mapping[Run, Sequence[Result]]) -> dict[str, maskbench_plot.Times]:
+    """What is drawn: a panel a kind of time and vocabulary."""
+    found: dict[str, dict[str, Any]] = {}
+    for vocabulary in dict.fromkeys(run.vocabulary for run in everything):
+        for run, results in everything.items():
+            if run.vocabulary == vocabulary:
+                name = f"{run.engine}, {run.order} order"
+                for kind, times in (
+                    ("time to first mask", maskbench_figures.first_masks(results)),
+                    ("time per token", maskbench_figures.tokens(results)),
+                ):
+                    found.setdefault(f"{vocabulary}: {kind}", {})[name] = times
+    return dict(found)
 
 
-def refusals(results: Sequence[Result]) -> str:
-    """How many schemas were refused under each heading."""
-    counted = Counter(result.keyword for result in results if result.refused).most_common()
-    return "  refused for: " + (", ".join(f"{word} {count}" for word, count in counted) or "-")
-
-
-def failures(cases: Sequence[Case], results: Sequence[Result]) -> str:
-    lines = []
-    for case, result in zip(cases, results, strict=True):
-        reasons = [f"refused: {result.refused[:200]}"] if result.refused else result.wrong
-        lines += [f"  {case.name}: {reason}" for reason in reasons]
-    return "\n".join(lines)
+def report(
+    cases: Sequence[Case],
+    results: Sequence[Result],
+    figures: maskbench_figures.Figures,
+    *,
+    failures: bool,
+) -> None:
+    print(maskbench_figures.table(figures))
+    print(maskbench_figures.by_group(cases, results))
+    print(maskbench_figures.refusals(results))
+    if failures:
+        print(maskbench_figures.failures(cases, results))
 
 
 if __name__ == "__main__":
