@@ -70,7 +70,8 @@ def main() -> None:
         found = {"about": about, "figures": figures, "ratios": compared}
         options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if options.plot:
-        maskbench_plot.draw(panels(everything), ", ".join(about.values()), options.plot)
+        title = ", ".join(f"{name} {value}" for name, value in about.items())
+        maskbench_plot.draw(panels(everything), title, options.plot)
 
 
 def parse() -> argparse.Namespace:

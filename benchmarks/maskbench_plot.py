@@ -5,6 +5,7 @@ Both axes are logarithmic, so the tail has as much room as the middle.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def draw(panels: Mapping[str, Times], title: str, into: Path) -> None:
 
     rows = -(-len(panels) // 2)
     figure = Figure(figsize=(12, 4.4 * rows), layout="constrained")
-    figure.suptitle(title, fontsize=8)
+    figure.suptitle(textwrap.fill(title, 160), fontsize=8)
     grid = figure.subplots(rows, 2, squeeze=False)
     for axes, (name, runs) in zip(grid.flat, panels.items(), strict=False):
         for run, times in runs.items():
