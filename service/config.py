@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
 ENVIRONMENT_PREFIX = "SYNTAXD_"
+MAX_PORT = 65_535
 _METAVARS = {int: "N", float: "SECONDS", str: "TEXT"}
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
@@ -35,6 +36,9 @@ class Config:
     )
     reflection: Literal["on", "off"] = _setting(
         "on", "whether the server describes its services to who asks", choices=("on", "off")
+    )
+    metrics: str = _setting(
+        "", "HOST:PORT where Prometheus finds /metrics; port 0 picks a free one; empty: nowhere"
     )
     port: int = _setting(50051, "port to listen on; 0 picks a free one and prints it")
     model: str = _setting("default", "'default', a folder, or organisation/name on the hub")
@@ -77,7 +81,7 @@ class Config:
     )
 
     def __post_init__(self) -> None:
-        _within("port", self.port, 0, 65_535)
+        _within("port", self.port, 0, MAX_PORT)
         _within("threads", self.threads, 0, 1_024)
         _within("max_rows", self.max_rows, 1, 4_096)
         _within("max_queue", self.max_queue, 0, 1_000_000)
@@ -90,12 +94,21 @@ class Config:
         _within("max_pinned_bytes", self.max_pinned_bytes, 0, 1 << 44)
         _within("max_message_bytes", self.max_message_bytes, 1_024, 1 << 30)
         _within("drain_seconds", self.drain_seconds, 0, 86_400)
+        _address("metrics", self.metrics)
         for setting in dataclasses.fields(self):
             _one_of(setting.name, getattr(self, setting.name), setting.metadata["choices"])
         if not self.host:
             raise ConfigError(f"{_names('host')}: may not be empty")
         if not self.model:
             raise ConfigError(f"{_names('model')}: may not be empty")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``HOST:PORT``; an IPv6 host stands in brackets. Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > MAX_PORT:
+        raise ValueError(address)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +154,14 @@ def _within(name: str, value: float, low: float, high: float) -> None:
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if choices and value not in choices:
         raise ConfigError(f"{_names(name)}: {value!r} is not one of {', '.join(choices)}")
+
+
+def _address(name: str, value: str) -> None:
+    try:
+        if value:
+            split_address(value)
+    except ValueError:
+        raise ConfigError(f"{_names(name)}: {value!r} is not HOST:PORT") from None
 
 
 def _flag(name: str) -> str:

@@ -19,6 +19,7 @@ DISTRIBUTIONS = {
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
     "google.protobuf": "protobuf",
+    "prometheus_client": "prometheus-client",
     "google.rpc": "googleapis-common-protos",
     "typing_extensions": "typing-extensions",
     "huggingface_hub": "huggingface-hub",

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parent.parent
+_METRICS = re.compile(r"metrics on (?P<url>\S+)\n")
 _READY = re.compile(r"serving (?P<model>.+) on (?P<address>\S+)\n")
 
 
@@ -22,6 +23,7 @@ class LocalServer:
 
     address: str  # host:port
     model: str  # the name to use in requests
+    metrics: str  # their URL, with --metrics
 
     def __init__(self, *flags: str, log: Path | None = None) -> None:
         self._command = [sys.executable, "-m", "service", "serve", "--port", "0", *flags]
@@ -37,6 +39,8 @@ class LocalServer:
             log.close()  # the child has its own
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if metrics := _METRICS.fullmatch(line):
+                self.metrics = metrics["url"]
             if ready := _READY.fullmatch(line):
                 self.address, self.model = ready["address"], ready["model"]
                 return self

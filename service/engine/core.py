@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
 import grammar
 from service.engine.decoder import Decoder
 from service.engine.grammars import SlicedCompiler
@@ -23,6 +25,7 @@ from service.engine.types import (
     Finish,
     FinishReason,
     GenerationRequest,
+    Load,
     ModelInfo,
     ServiceFailure,
     StopDetail,
@@ -49,6 +52,12 @@ class EngineCore:
     def is_idle(self) -> bool:
         """Whether ``step`` would do nothing."""
         return self.decoder.is_idle and not self._compiler.is_busy and not self._chunks
+
+    @property
+    def load(self) -> Load:
+        """How full it is; who waits for a constraint is waiting."""
+        load = self.decoder.load
+        return msgspec.structs.replace(load, waiting=load.waiting + self._num_compiling())
 
     def handle(self, message: ToEngine) -> None:
         """Takes a message in; what follows from it comes out of ``step``."""
@@ -119,7 +128,10 @@ class EngineCore:
                 self.decoder.submit(request, outcome, arrived=arrived, compile_us=compile_us)
 
     def _num_requests(self) -> int:
-        return self.decoder.num_live + sum(map(len, self._waiting.values()))
+        return self.decoder.num_live + self._num_compiling()
+
+    def _num_compiling(self) -> int:
+        return sum(map(len, self._waiting.values()))
 
     def _end(
         self,

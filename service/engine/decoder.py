@@ -47,6 +47,7 @@ from service.engine.types import (
     Finish,
     FinishReason,
     GenerationRequest,
+    Load,
     ServiceFailure,
     StopDetail,
 )
@@ -115,6 +116,17 @@ class Decoder:
     def num_live(self) -> int:
         """Accepted requests that have not finished."""
         return len(self._live)
+
+    @property
+    def load(self) -> Load:
+        """How full it is."""
+        return Load(
+            running=len(self._scheduler.running),
+            waiting=len(self._scheduler.waiting),
+            kv_used_blocks=self._kv.num_blocks - self._kv.num_free_blocks,
+            kv_blocks=self._kv.num_blocks,
+            preemptions=self._scheduler.num_preemptions,
+        )
 
     def submit(
         self,

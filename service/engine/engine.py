@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ from service.engine.messages import (
     frame,
     pack_lexemes,
 )
-from service.engine.types import Chunk, EngineSettings, GenerationRequest, ModelInfo
+from service.engine.types import Chunk, EngineSettings, GenerationRequest, Load, ModelInfo
 from service.errors import ServiceError, Unavailable
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class EngineClient:
         self._reading: asyncio.Task[None] | None = None
         self._end_reason: str | None = None
         self._closing = False
+        #: Told of every step that produced something: the chunks, and how full the engine is.
+        self.on_step: Callable[[Sequence[Chunk], Load], None] = lambda chunks, load: None  # noqa: ARG005
         #: Done when the process has ended without ``close``; the result says how.
         self.died: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -183,6 +185,7 @@ class EngineClient:
         async for message in messages:
             assert isinstance(message, Chunks), "after Ready there is nothing else"
             self._streams.route(message.chunks)
+            self.on_step(message.chunks, message.load)
         assert self._writer is not None
         self._writer.close()
         status = await self._exit_status()

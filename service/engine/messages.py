@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 import grammar
-from service.engine.types import Chunk, EngineSettings, GenerationRequest, ModelInfo
+from service.engine.types import Chunk, EngineSettings, GenerationRequest, Load, ModelInfo
 
 _LENGTH = struct.Struct("<I")
 
@@ -66,9 +66,10 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Chunks(msgspec.Struct, frozen=True, tag=True):
-    """What one step produced."""
+    """What one step produced, and how full it left the engine."""
 
     chunks: list[Chunk]
+    load: Load
 
 
 ToEngine = Start | Submit | Cancel

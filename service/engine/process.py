@@ -94,7 +94,7 @@ def run(core: EngineCore, pipe: Pipe, frames: list[bytes]) -> None:
             core.handle(decode_to_engine(body))
         chunks = core.step()
         if chunks:
-            pipe.send(Chunks(chunks))
+            pipe.send(Chunks(chunks, core.load))
         frames = pipe.receive(wait=core.is_idle)
 
 

@@ -152,6 +152,16 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     finish: Finish | None = None
 
 
+class Load(msgspec.Struct, frozen=True, array_like=True):
+    """How full the engine is after a step."""
+
+    running: int  # requests that have a row
+    waiting: int  # accepted requests that have none yet
+    kv_used_blocks: int  # those that a row holds; remembered prefixes count as free
+    kv_blocks: int
+    preemptions: int  # since the process started
+
+
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine process is started with."""
 

@@ -30,9 +30,11 @@ from service.rpc.api_keys import ApiKeys, ApiKeysError, read_keys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
 from service.rpc.convert import model as convert_model
+from service.rpc.counting import Counting
 from service.rpc.draft import Draft, Report
 from service.rpc.front import Front
 from service.rpc.generation_servicer import GenerationServicer
+from service.rpc.metrics import ExportError, Metrics, exporting
 from service.rpc.model_servicer import ModelServicer
 from service.rpc.tokens import Tokens
 
@@ -58,18 +60,30 @@ class StartError(Exception):
 async def serve(config: Config, folder: Path) -> int:
     """Serves the model in ``folder`` until told to stop; returns the process's exit status.
 
-    Prints one line, ``serving NAME on HOST:PORT``, once requests are accepted. Raises StartError.
+    Prints ``serving NAME on HOST:PORT`` once requests are accepted, and before it where the
+    metrics are, if they are anywhere. Raises StartError.
     """
     stop = _stop_signal()
+    metrics = Metrics()
     async with contextlib.AsyncExitStack() as cleanup:
         try:
             server = grpc_server.bind(
-                config.host, config.port, config.max_message_bytes, _api_keys(config)
+                config.host,
+                config.port,
+                config.max_message_bytes,
+                api_keys=_api_keys(config),
+                counting=Counting(metrics),
             )
+            exporter = cleanup.enter_context(exporting(metrics, config.metrics))
             engine = EngineClient(_settings(config, folder))
             cleanup.push_async_callback(engine.close)
             started = await _unless(stop, _start(engine, folder))
-        except (grpc_server.PortInUseError, EngineStartError, TokenizerError) as error:
+        except (
+            grpc_server.PortInUseError,
+            ExportError,
+            EngineStartError,
+            TokenizerError,
+        ) as error:
             raise StartError(str(error)) from error
         if started is None:
             return 0
@@ -85,19 +99,21 @@ async def serve(config: Config, folder: Path) -> int:
         tokens = Tokens(tokenizer, model.vocab_size)
         cleanup.callback(tokens.close)
         capacity = config.max_rows + config.max_queue
-        constraints = Constraints(compiler, capacity)
+        constraints = Constraints(compiler, capacity, metrics)
         front = Front(
             model=model,
             engine=engine,
             tokenizer=tokenizer,
             tokens=tokens,
             constraints=constraints,
+            watch=metrics,
             capacity=capacity,
         )
         try:
             await _warm_up(front)
         except ServiceError as error:
             raise StartError(f"the first request failed: {error.message}") from error
+        engine.on_step = metrics.step
         garbage.settle()
         described = convert_model.model(model, Limits(), config.compile_timeout_ms)
         grpc_server.register(
@@ -109,6 +125,8 @@ async def serve(config: Config, folder: Path) -> int:
         )
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
+        if exporter:
+            print(f"metrics on {exporter}", flush=True)  # noqa: T201
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
         return await _until_stopped(config, server, engine, stop)
 

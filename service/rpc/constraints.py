@@ -52,6 +52,14 @@ class Compiler(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """Who counts what is compiled."""
+
+    def constraint_found(self, *, cached: bool, seconds: float) -> None:
+        """A constraint was known, or compiled in so many seconds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
     """A compiled constraint and what there is to say of it."""
@@ -64,9 +72,10 @@ class Description:
 class Constraints:
     """One model's constraints. Every method may raise ServiceError."""
 
-    def __init__(self, compiler: Compiler, capacity: int) -> None:
+    def __init__(self, compiler: Compiler, capacity: int, watch: Watch | None = None) -> None:
         """``capacity``: calls that compile or check at the same time."""
         self._compiler = compiler
+        self._watch = watch
         self.places = Places(capacity, "constraints being compiled or texts checked")
 
     def named(self, asked: ConstraintId) -> Known:
@@ -82,9 +91,12 @@ class Constraints:
             return self.named(asked), True
         with _compile_timeout(asked):
             try:
-                return await self._compiler.compile(asked)
+                known, cached = await self._compiler.compile(asked)
             except GrammarError as error:
                 raise await self._refusal(error, asked) from None
+        if self._watch:
+            self._watch.constraint_found(cached=cached, seconds=known.compile_us / 1e6)
+        return known, cached
 
     async def describe(self, asked: Constraint | ConstraintId, *, pin: bool) -> Description:
         """Compiles where needed, pins if asked, and says what there is to say."""

@@ -40,6 +40,18 @@ class Engine(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """Who keeps the time of requests."""
+
+    def arrived(self, request_id: str) -> None:
+        """The request has a place."""
+        ...
+
+    def left(self, request_id: str) -> None:
+        """Its place is free again."""
+        ...
+
+
 class Tokenizer(Protocol):
     """The model's tokenizer and chat template."""
 
@@ -84,6 +96,7 @@ class Front:
         tokenizer: Tokenizer,
         tokens: Tokens,
         constraints: Constraints,
+        watch: Watch,
         capacity: int,
     ) -> None:
         """``capacity`` is the number of requests running and waiting together."""
@@ -92,6 +105,7 @@ class Front:
         self._tokens = tokens
         self._engine = engine
         self._constraints = constraints
+        self._watch = watch
         self._capacity = capacity
         self._places: dict[str, Place] = {}
 
@@ -116,12 +130,14 @@ class Front:
                 quota="requests running and waiting",
             )
         place = self._places[request_id] = Place(request_id)
+        self._watch.arrived(request_id)
         return place
 
     def release(self, place: Place) -> None:
         """Gives the place back and stops the request where it still runs. Idempotent."""
         if self._places.get(place.request_id) is place:
             del self._places[place.request_id]
+            self._watch.left(place.request_id)
             self._engine.cancel(place.request_id)
 
     async def prepare(self, draft: Draft, deadline: float | None) -> Accepted:

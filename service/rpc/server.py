@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
+from service.rpc.counting import Counting
 from service.rpc.draining import Draining
 from service.rpc.generation_servicer import GenerationServicer
 from service.rpc.malformed import MalformedMessages
@@ -47,11 +48,20 @@ class Server:
     port: int
 
 
-def bind(host: str, port: int, max_message_bytes: int, api_keys: ApiKeys | None = None) -> Server:
+def bind(
+    host: str,
+    port: int,
+    max_message_bytes: int,
+    *,
+    api_keys: ApiKeys | None = None,
+    counting: Counting | None = None,
+) -> Server:
     """A server that has its port and serves nothing yet. Raises PortInUseError."""
     draining = Draining()
+    # Counting is the first: it sees how the others end a call.
+    interceptors = (counting, api_keys, draining, MalformedMessages())
     server = grpc.aio.server(
-        interceptors=[*([api_keys] if api_keys else []), draining, MalformedMessages()],
+        interceptors=[each for each in interceptors if each],
         options=[
             ("grpc.max_receive_message_length", max_message_bytes),
             ("grpc.max_send_message_length", max_message_bytes),

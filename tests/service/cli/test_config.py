@@ -43,6 +43,8 @@ def test_yes_and_no():
         (["--max-rows", "0"], "--max-rows (SYNTAXD_MAX_ROWS): 0 is not in 1.."),
         (["--device", "tpu"], "--device (SYNTAXD_DEVICE): 'tpu' is not one of auto, cpu, cuda"),
         (["--drain-seconds", "nan"], "--drain-seconds (SYNTAXD_DRAIN_SECONDS): nan is not in"),
+        (["--metrics", "9090"], "--metrics (SYNTAXD_METRICS): '9090' is not HOST:PORT"),
+        (["--metrics", "::1:70000"], "--metrics (SYNTAXD_METRICS): '::1:70000' is not HOST:PORT"),
         (["--host", ""], "--host (SYNTAXD_HOST): may not be empty"),
     ],
 )

@@ -29,8 +29,10 @@ from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
 from service.rpc.convert import model as convert_model
+from service.rpc.counting import Counting
 from service.rpc.front import Front
 from service.rpc.generation_servicer import GenerationServicer
+from service.rpc.metrics import Metrics
 from service.rpc.model_servicer import ModelServicer
 from service.rpc.tokens import Tokens
 
@@ -180,6 +182,7 @@ class Served:
     compiler: FakeCompiler
     server: grpc_server.Server
     channel: grpc.aio.Channel
+    metrics: Metrics
 
 
 @asynccontextmanager
@@ -187,7 +190,8 @@ async def serving(
     capacity: int = 2, max_message_bytes: int = 4096, api_keys: ApiKeys | None = None
 ) -> AsyncIterator[Served]:
     engine, compiler, tokenizer = FakeEngine(), FakeCompiler(), FakeTokenizer()
-    constraints = Constraints(compiler, capacity)
+    metrics = Metrics()
+    constraints = Constraints(compiler, capacity, metrics)
     tokens = Tokens(tokenizer, MODEL.vocab_size)
     front = Front(
         model=MODEL,
@@ -195,9 +199,12 @@ async def serving(
         tokenizer=tokenizer,
         tokens=tokens,
         constraints=constraints,
+        watch=metrics,
         capacity=capacity,
     )
-    server = grpc_server.bind("127.0.0.1", 0, max_message_bytes, api_keys)
+    server = grpc_server.bind(
+        "127.0.0.1", 0, max_message_bytes, api_keys=api_keys, counting=Counting(metrics)
+    )
     grpc_server.register(
         server,
         GenerationServicer(front),
@@ -208,7 +215,7 @@ async def serving(
     await grpc_server.set_serving(server, MODEL.name)
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-            yield Served(front, engine, compiler, server, channel)
+            yield Served(front, engine, compiler, server, channel, metrics)
     finally:
         tokens.close()
         await server.grpc_server.stop(0)
