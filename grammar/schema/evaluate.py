@@ -5,14 +5,14 @@ Used where listed values (``enum``, ``const``) meet other keywords; values come 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from grammar.formats import format_text
 from grammar.regex import TextDfa, compile_text
-from grammar.schema.goal import json_key
+from grammar.schema.equality import json_key
 from grammar.schema.node import ARRAY, BOOLEAN, FRACTION, INTEGER, NULL, OBJECT, STRING, Node, Some
 
 
@@ -105,9 +105,7 @@ def _own(value: Any, node: Node) -> bool:
     kind = type_of(value)
     if not node.types & kind:
         return False
-    if any(json_key(value) not in {json_key(v) for v in listed} for listed in node.enums):
-        return False
-    if any(json_key(value) in {json_key(v) for v in listed} for listed in node.excluded):
+    if (node.enums or node.excluded) and not _is_listed(json_key(value), node):
         return False
     if kind == STRING:
         return _string(value, node)
@@ -116,6 +114,12 @@ def _own(value: Any, node: Node) -> bool:
     if kind == ARRAY:
         return _array(value, node)
     return kind != OBJECT or _object(value, node)
+
+
+def _is_listed(key: Hashable, node: Node) -> bool:
+    return all(key in each for each in node.enum_keys) and all(
+        key not in each for each in node.excluded_keys
+    )
 
 
 def _string(value: str, node: Node) -> bool:

@@ -9,11 +9,11 @@ costs and lexemes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 from grammar.errors import GrammarError, TooComplex, Unsatisfiable, UnsupportedError
 from grammar.options import Limits
+from grammar.schema.equality import json_key
 from grammar.schema.evaluated import Evaluated
 from grammar.schema.negation import Negations
 from grammar.schema.node import ALL_TYPES, OBJECT, Node
@@ -64,19 +64,6 @@ class Conjunction:
     def is_listed(self) -> bool:
         """Whether some values are listed, as the only ones or as excluded."""
         return self.enum is not None or any(node.excluded for node in self.nodes)
-
-
-def json_key(value: Any) -> Any:
-    """A hashable key: equal exactly for equal JSON values (1 = 1.0, true != 1)."""
-    if isinstance(value, bool) or value is None:
-        return ("constant", value)
-    if isinstance(value, int | Decimal):
-        return ("number", Decimal(value).normalize() if value else Decimal(0))
-    if isinstance(value, str):
-        return ("string", value)
-    if isinstance(value, list):
-        return ("array", tuple(json_key(v) for v in value))
-    return ("object", frozenset((k, json_key(v)) for k, v in value.items()))
 
 
 class Goals:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from grammar.regex import TextDfa
+from grammar.schema.equality import json_key
 
 NULL, BOOLEAN, OBJECT, ARRAY, STRING, INTEGER, FRACTION = (1 << i for i in range(7))
 ALL_TYPES = (1 << 7) - 1
@@ -104,6 +106,16 @@ class Node:
     def __init__(self, number: int, pointer: str) -> None:
         self.number = number
         self.pointer = pointer
+
+    @cached_property
+    def enum_keys(self) -> tuple[frozenset[Any], ...]:
+        """``enums`` by ``json_key``. Ask only once every keyword is read."""
+        return tuple(frozenset(map(json_key, values)) for values in self.enums)
+
+    @cached_property
+    def excluded_keys(self) -> tuple[frozenset[Any], ...]:
+        """``excluded`` by ``json_key``. Ask only once every keyword is read."""
+        return tuple(frozenset(map(json_key, values)) for values in self.excluded)
 
     def restrict(self, types: int) -> None:
         self.types &= types

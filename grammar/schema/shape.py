@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from grammar.errors import TooComplex
 from grammar.schema.array_spec import UNBOUNDED, ArraySpec
+from grammar.schema.equality import json_key
 from grammar.schema.evaluate import satisfies_own, type_of
-from grammar.schema.goal import Conjunction, Goal, Goals, json_key
+from grammar.schema.goal import Conjunction, Goal, Goals
 from grammar.schema.keys import Predicate
 from grammar.schema.node import ARRAY, NUMBER, OBJECT, Node, Some
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import grammar
+from grammar.schema import equality, evaluate, goal, node, shape
+from grammar.schema.equality import json_key
 from tests.naive import byte_vocabulary, mask, nasty_vocabulary
 
 SMALL = grammar.Limits(
@@ -154,6 +156,18 @@ def test_an_enum_of_many_objects():
         assert accepts(compiled, '{"k":199,"v":[199,"199"]}')
         assert not accepts(compiled, '{"k":199,"v":[198,"199"]}')
         play(compiled)
+
+
+def test_the_values_of_an_enum_are_not_compared_pair_by_pair(monkeypatch):
+    asked = []
+    for module in (equality, evaluate, goal, node, shape):
+        monkeypatch.setattr(module, "json_key", lambda value: asked.append(0) or json_key(value))
+    counts = []
+    for size in (200, 400):
+        asked.clear()
+        compile_schema({"enum": [{"k": i, "v": [i, str(i)]} for i in range(size)]})
+        counts.append(len(asked))
+    assert 0 < counts[1] <= 3 * counts[0]
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])
