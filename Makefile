@@ -64,7 +64,7 @@ cov: model                 ## coverage, kernels run as Python
 	NUMBA_DISABLE_JIT=1 $(RUN)/python -m pytest --cov --cov-report=term-missing:skip-covered tests/grammar tests/service
 
 bench-mask: bench-setup    ## masks against llguidance and xgrammar on MaskBench's schemas
-	$(RUN)/python -m benchmarks.bench_maskbench --data ../shared/data/maskbench.jsonl.xz --sample 600 --engines syntaxd,llguidance,xgrammar --vocabulary smollm2,qwen --json maskbench.json --plot maskbench.png
+	$(RUN)/python -m benchmarks.bench_maskbench --data ../shared/data/maskbench.jsonl.xz --sample 600 --engines syntaxd,llguidance,xgrammar --order any,schema --vocabulary smollm2,qwen --record maskbench.json --plot maskbench.png
 
 bench-generate: bench-setup model ## valid answers a second, against transformers.generate with xgrammar
 	$(RUN)/python -m benchmarks.bench_generate

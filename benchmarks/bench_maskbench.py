@@ -49,7 +49,7 @@ def main() -> None:
     if options.remark:
         about["remark"] = options.remark
     print("\n".join(f"{name}: {value}" for name, value in about.items()))
-    figures: dict[str, maskbench_figures.Figures] = {}
+    figures: dict[Run, maskbench_figures.Figures] = {}
     everything: dict[Run, list[Result]] = {}
     for run in runs(options.engines, options.order, options.vocabulary):
         print(f"\n{run.engine}, {run.order} order, vocabulary {run.vocabulary}", flush=True)
@@ -59,16 +59,19 @@ def main() -> None:
         results = maskbench_run.run(
             run.engine, folder_of(run.vocabulary), run.order, chosen, options.limit
         )
-        figures[run.name] = maskbench_figures.summary(chosen, results)
-        report(chosen, results, figures[run.name], failures=options.list_failures)
+        figures[run] = maskbench_figures.summary(chosen, results)
+        report(chosen, results, figures[run], failures=options.list_failures)
         everything[run] = results
     compared = comparisons(everything)
     for pair, ratios in compared.items():
         print(f"\n{pair}")
         print("\n".join(f"  {key:<16}{value:>8.2f}" for key, value in ratios.items()))
     if options.json:
-        found = {"about": about, "figures": figures, "ratios": compared}
-        options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        options.json.write_text(json.dumps(flat(figures), indent=1) + "\n")
+    if options.record:
+        named = {run.name: values for run, values in figures.items()}
+        found = {"about": about, "figures": named, "ratios": compared}
+        options.record.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if options.plot:
         title = ", ".join(f"{name} {value}" for name, value in about.items())
         maskbench_plot.draw(panels(everything), title, options.plot)
@@ -82,7 +85,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=0, help="schemas to draw; 0: all")
     parser.add_argument("--seed", type=int, default=0, help="draws the sample and its order")
     parser.add_argument("--engines", type=_list_of(protocol.NAMES), default=["syntaxd"])
-    parser.add_argument("--order", type=_list_of(("any", "schema")), default=["any", "schema"])
+    parser.add_argument("--order", type=_list_of(("any", "schema")), default=["any"])
     parser.add_argument(
         "--vocabulary",
         type=lambda text: text.split(","),
@@ -94,9 +97,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--limit", type=float, default=30.0, help="seconds a schema")
     parser.add_argument("--list-failures", action="store_true", help="each schema that fails")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--json", type=Path, help="file for the figures, one flat object")
+    parser.add_argument("--record", type=Path, help="file for figures, ratios, machine, versions")
     parser.add_argument("--plot", type=Path, help="PNG of how the times are spread")
-    parser.add_argument("--remark", default="", help="for the figures: what else the machine did")
+    parser.add_argument("--remark", default="", help="for the record: what else the machine did")
     return parser.parse_args()
 
 
@@ -115,6 +119,16 @@ def folder_of(vocabulary: str) -> Path:
     if vocabulary in known_vocabularies.NAMES:
         return known_vocabularies.folder(vocabulary)
     return models.folder_of(vocabulary)
+
+
+def flat(figures: Mapping[Run, maskbench_figures.Figures]) -> maskbench_figures.Figures:
+    """``ENGINE.ORDER.FIGURE`` → number; a vocabulary that is not the first stands before it."""
+    first = next(iter(figures)).vocabulary
+    return {
+        f"{run.name if run.vocabulary != first else f'{run.engine}.{run.order}'}.{key}": value
+        for run, values in figures.items()
+        for key, value in values.items()
+    }
 
 
 def runs(

@@ -12,8 +12,8 @@ from benchmarks.maskbench import Case
 from benchmarks.maskbench_run import Result
 
 FIRST = 100  # also reported alone: caches that fill while a benchmark runs show there
-PERCENTS = (25, 50, 75, 90, 95, 99, 99.9)
-RATIOS = ("ttfm_p50_us", "ttfm_p99_us", "tbm_avg_us", "tbm_p50_us", "tbm_p99_us", "tbm_p99.9_us")
+PERCENTS = {"p25": 25, "p50": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99, "p999": 99.9}
+RATIOS = ("ttfm_p50_us", "ttfm_p99_us", "tbm_avg_us", "tbm_p50_us", "tbm_p99_us", "tbm_p999_us")
 VERDICTS = ("schemas", "passing", "refused", "valid_rejected", "invalid_accepted")
 
 Figures = dict[str, float]
@@ -65,8 +65,9 @@ def _times(results: Sequence[Result]) -> Figures:
             figures["tokens"] = len(times)
         if len(times):
             figures[f"{kind}_avg_us"] = round(float(times.mean()), 2)
-            for percent, value in zip(PERCENTS, np.percentile(times, PERCENTS), strict=True):
-                figures[f"{kind}_p{percent}_us"] = round(float(value), 2)
+            spread = np.percentile(times, list(PERCENTS.values()))
+            for name, value in zip(PERCENTS, spread, strict=True):
+                figures[f"{kind}_{name}_us"] = round(float(value), 2)
     return figures
 
 
@@ -75,7 +76,7 @@ def table(figures: Mapping[str, float]) -> str:
     lines, spread = [], []
     for key, value in figures.items():
         if "_p" in key and key.endswith("_us"):
-            spread.append(f"{key.split('_')[-2]} {value:,.1f}")
+            spread.append(f"p{PERCENTS[key.split('_')[-2]]} {value:,.1f}")
             continue
         if spread:
             lines.append("    " + "   ".join(spread))

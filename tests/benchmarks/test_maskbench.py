@@ -39,7 +39,7 @@ def test_figures_are_those_of_the_results():
     expected = {"schemas": 3, "passing": 1, "refused": 1, "valid_rejected": 1}
     expected |= {"invalid_accepted": 0, "tested_both_ways": 2, "passing_both_ways": 1, "tokens": 5}
     expected |= {"tbm_avg_us": 3, "tbm_p25_us": 2, "tbm_p50_us": 3, "tbm_p75_us": 4}
-    expected |= {"ttfm_p50_us": 20, "ttfm_avg_us": 20, "tbm_p99.9_us": pytest.approx(4.996, 1e-3)}
+    expected |= {"ttfm_p50_us": 20, "ttfm_avg_us": 20, "tbm_p999_us": pytest.approx(4.996, 1e-3)}
     assert {key: figures[key] for key in expected} == expected
     assert maskbench_figures.summary(CASES[2:], RESULTS[2:])["tokens"] == 0
     for text in ("  schemas ", "p25 2.0   p50 3.0   p75 4.0", "p99.9 5.0"):
@@ -109,14 +109,20 @@ def test_a_run_of_two_schemas(tmp_path, monkeypatch, capsys):
     with lzma.open(data, "wt") as file:
         file.write("\n".join(map(json.dumps, cases)))
     folder = save_folder(tmp_path / "model")
-    written = tmp_path / "figures.json"
+    written, flat = tmp_path / "record.json", tmp_path / "figures.json"
     options = ["--data", str(data), "--vocabulary", str(folder), "--order", "schema"]
-    monkeypatch.setattr("sys.argv", ["x", *options, "--json", str(written), "--list-failures"])
+    monkeypatch.setattr(
+        "sys.argv",
+        ["x", *options, "--json", str(flat), "--record", str(written), "--list-failures"],
+    )
     bench_maskbench.main()
     found = json.loads(written.read_text())
     (figures,) = found["figures"].values()
     assert (figures["schemas"], figures["passing"], figures["valid_rejected"]) == (2, 1, 1)
     assert figures["tokens"] > 2
+    numbers = {f"syntaxd.schema.{key}": value for key, value in figures.items()}
+    assert json.loads(flat.read_text()) == numbers
+    assert numbers["syntaxd.schema.tbm_p999_us"] >= numbers["syntaxd.schema.tbm_p50_us"]
     assert found["about"]["python"] == sys.version.split()[0]
     assert "wrong: valid instance 0 rejected" in capsys.readouterr().out
 
