@@ -11,6 +11,7 @@ import gc
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -68,6 +69,25 @@ def run(
     return results
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes started meanwhile have one thread; this one's own environment is put back.
+
+    Numba reads it again whenever it compiles, and refuses a number that has changed.
+    """
+    names = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS")
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ |= dict.fromkeys(names, "1")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 class _Child:
     """A process that works through cases."""
 
@@ -80,10 +100,8 @@ class _Child:
         self._process = spawn.Process(
             target=_work, args=(theirs, name, model, order, cases), daemon=True
         )
-        os.environ |= dict.fromkeys(
-            ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
-        )
-        self._process.start()
+        with _one_thread():
+            self._process.start()
         theirs.close()
 
     def results(self, limit_s: float) -> Iterator[Result]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import json
 import lzma
+import os
 import sys
 
 import numpy as np
@@ -115,7 +116,9 @@ def test_a_run_of_two_schemas(tmp_path, monkeypatch, capsys):
         "sys.argv",
         ["x", *options, "--json", str(flat), "--record", str(written), "--list-failures"],
     )
+    environment = dict(os.environ)
     bench_maskbench.main()
+    assert dict(os.environ) == environment  # one thread is the child's affair
     found = json.loads(written.read_text())
     (figures,) = found["figures"].values()
     assert (figures["schemas"], figures["passing"], figures["valid_rejected"]) == (2, 1, 1)
