@@ -24,8 +24,8 @@ import torch
 from benchmarks import extraction
 from service import models
 from service.engine import core, loading
-from service.engine.decoder import StepTimes
 from service.engine.model import Model, Row
+from service.engine.step_times import StepTimes
 from service.engine.tokenizer import Tokenizer
 from service.engine.types import (
     Constraint,
