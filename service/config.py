@@ -30,9 +30,16 @@ def _setting(default: Any, text: str, *, choices: tuple[str, ...] = ()) -> Any:
 class Config:
     """Settings of ``syntaxd serve``. Raises ConfigError for a value outside its range."""
 
-    host: str = _setting("127.0.0.1", "address to listen on; there is no TLS: keep it local")
+    host: str = _setting("127.0.0.1", "address to listen on; without TLS keep it local")
     api_keys: str = _setting(
         "", "file of keys, one a line, of which each call needs one; empty: anybody may call"
+    )
+    tls_certificate: str = _setting(
+        "", "PEM file of the server's certificate and those above it; empty: no TLS"
+    )
+    tls_key: str = _setting("", "PEM file of its private key, unencrypted")
+    tls_client_ca: str = _setting(
+        "", "PEM file of authorities, by one of which each client must be certified (mutual TLS)"
     )
     reflection: Literal["on", "off"] = _setting(
         "on", "whether the server describes its services to who asks", choices=("on", "off")
@@ -95,6 +102,9 @@ class Config:
         _within("max_message_bytes", self.max_message_bytes, 1_024, 1 << 30)
         _within("drain_seconds", self.drain_seconds, 0, 86_400)
         _address("metrics", self.metrics)
+        _together("tls_key", self.tls_key, "tls_certificate", self.tls_certificate)
+        _together("tls_certificate", self.tls_certificate, "tls_key", self.tls_key)
+        _together("tls_client_ca", self.tls_client_ca, "tls_certificate", self.tls_certificate)
         for setting in dataclasses.fields(self):
             _one_of(setting.name, getattr(self, setting.name), setting.metadata["choices"])
         if not self.host:
@@ -162,6 +172,11 @@ def _address(name: str, value: str) -> None:
             split_address(value)
     except ValueError:
         raise ConfigError(f"{_names(name)}: {value!r} is not HOST:PORT") from None
+
+
+def _together(name: str, value: str, other: str, needed: str) -> None:
+    if value and not needed:
+        raise ConfigError(f"{_names(name)}: needs {_names(other)}")
 
 
 def _flag(name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import signal
 from collections.abc import Awaitable
@@ -36,6 +37,7 @@ from service.rpc.front import Front
 from service.rpc.generation_servicer import GenerationServicer
 from service.rpc.metrics import ExportError, Metrics, exporting
 from service.rpc.model_servicer import ModelServicer
+from service.rpc.tls import Certificates, TlsError, TlsFiles
 from service.rpc.tokens import Tokens
 
 ENGINE_GONE_SECONDS = 1.0  # calls get their UNAVAILABLE in this time; nothing else can come
@@ -67,12 +69,16 @@ async def serve(config: Config, folder: Path) -> int:
     metrics = Metrics()
     async with contextlib.AsyncExitStack() as cleanup:
         try:
+            certificates = _certificates(config)
+            if certificates:
+                metrics.watch_certificate(lambda: certificates.expires.timestamp())
             server = grpc_server.bind(
                 config.host,
                 config.port,
                 config.max_message_bytes,
                 api_keys=_api_keys(config),
                 counting=Counting(metrics),
+                credentials=certificates.credentials() if certificates else None,
             )
             exporter = cleanup.enter_context(exporting(metrics, config.metrics))
             engine = EngineClient(_settings(config, folder))
@@ -80,6 +86,7 @@ async def serve(config: Config, folder: Path) -> int:
             started = await _unless(stop, _start(engine, folder))
         except (
             grpc_server.PortInUseError,
+            TlsError,
             ExportError,
             EngineStartError,
             TokenizerError,
@@ -139,6 +146,29 @@ def _api_keys(config: Config) -> ApiKeys | None:
         return ApiKeys(read_keys(Path(config.api_keys)))
     except (ApiKeysError, OSError) as error:
         raise StartError(f"--api-keys: {error}") from error
+
+
+def _certificates(config: Config) -> Certificates | None:
+    """Raises TlsError."""
+    if config.tls_certificate:
+        return Certificates(
+            TlsFiles(
+                Path(config.tls_certificate),
+                Path(config.tls_key),
+                Path(config.tls_client_ca) if config.tls_client_ca else None,
+            )
+        )
+    if not _is_loopback(config.host):
+        keys = " and API keys" if config.api_keys else ""
+        _log.warning("no TLS on %s: texts%s can be read on the network", config.host, keys)
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _warm_up(front: Front) -> None:

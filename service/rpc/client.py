@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -79,13 +80,35 @@ def generate_stream(address: str, call: Call, timeout_s: float) -> Iterator[str 
 @contextmanager
 def connected(address: str) -> Iterator[grpc.Channel]:
     """A channel to a server; a call on it that fails raises CallError."""
-    options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
-    with grpc.insecure_channel(address, options=options) as channel:
+    with _channel(address) as channel:
         key = os.environ.get("SYNTAXD_API_KEY")
         try:
             yield grpc.intercept_channel(channel, _Bearer(key)) if key else channel
         except grpc.RpcError as error:
             raise CallError(_explain(address, error)) from None
+
+
+def _channel(address: str) -> grpc.Channel:
+    """With TLS where SYNTAXD_CA names who signed the server's certificate. Raises CallError."""
+    options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
+    ca, certificate, key = map(_pem, ("CA", "CLIENT_CERTIFICATE", "CLIENT_KEY"))
+    if ca is None:
+        return grpc.insecure_channel(address, options=options)
+    if (certificate is None) != (key is None):
+        raise CallError("SYNTAXD_CLIENT_CERTIFICATE and SYNTAXD_CLIENT_KEY go together")
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    return grpc.secure_channel(address, credentials, options=options)
+
+
+def _pem(name: str) -> bytes | None:
+    """What the file holds that a variable names. Raises CallError."""
+    path = os.environ.get(f"SYNTAXD_{name}")
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CallError(f"SYNTAXD_{name}: {path}: {error.strerror or error}") from None
 
 
 class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
@@ -182,6 +205,8 @@ def _explain(address: str, error: grpc.RpcError) -> str:
     code, text = error.code(), error.details()
     reason = _reason(error)
     if code is grpc.StatusCode.UNAVAILABLE and not reason:
+        if os.environ.get("SYNTAXD_CA"):
+            return f"no server answers with TLS at {address}: {text}"
         return f"no server answers at {address} (start one with: syntaxd serve)"
     if reason == "UNKNOWN_API_KEY":
         return f"{address} wants an API key that it knows, in SYNTAXD_API_KEY"

@@ -94,6 +94,14 @@ class Metrics:
             "preemptions", "Rows that gave their blocks up for an older one."
         )
 
+    def watch_certificate(self, expires: Callable[[], float]) -> None:
+        """``expires`` gives the time (Unix seconds) at which the server's certificate does."""
+        name, text = (
+            "syntaxd_certificate_expiry_timestamp_seconds",
+            "When the certificate expires.",
+        )
+        Gauge(name, text, registry=self.registry).set_function(expires)
+
     # --- calls ---
 
     def call_ended(self, method: str, code: str, seconds: float) -> None:

@@ -55,8 +55,12 @@ def bind(
     *,
     api_keys: ApiKeys | None = None,
     counting: Counting | None = None,
+    credentials: grpc.ServerCredentials | None = None,
 ) -> Server:
-    """A server that has its port and serves nothing yet. Raises PortInUseError."""
+    """A server that has its port and serves nothing yet; with TLS if there are ``credentials``.
+
+    Raises PortInUseError.
+    """
     draining = Draining()
     # Counting is the first: it sees how the others end a call.
     interceptors = (counting, api_keys, draining, MalformedMessages())
@@ -72,7 +76,10 @@ def bind(
         ],
     )
     try:
-        bound = server.add_insecure_port(f"{host}:{port}")
+        if credentials:
+            bound = server.add_secure_port(f"{host}:{port}", credentials)
+        else:
+            bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError:
         raise PortInUseError(f"cannot listen on {host}:{port}") from None
     return Server(server, health.aio.HealthServicer(), draining, bound)

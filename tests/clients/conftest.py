@@ -21,7 +21,11 @@ class Blocking:
         async def make() -> syntaxd_client.AsyncClient:
             return syntaxd_client.AsyncClient(*arguments, **options)
 
-        self._client = self._runner.run(make())
+        try:
+            self._client = self._runner.run(make())
+        except BaseException:
+            self._runner.close()
+            raise
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:

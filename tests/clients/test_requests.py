@@ -244,6 +244,25 @@ def test_credentials_make_the_channel_a_secure_one(open_client):
         assert client.generate("Hi.") == ANSWER
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"ca": b"x", "certificate": b"x"},
+        {"ca": b"x", "key": b"x"},
+        {"certificate": b"x", "key": b"x"},
+        {"ca": b"x", "credentials": grpc.local_channel_credentials()},
+    ],
+)
+def test_certificates_that_do_not_go_together_are_refused(open_client, given):
+    with pytest.raises(TypeError):
+        open_client("127.0.0.1:1", **given)
+
+
+def test_a_file_of_certificates_that_is_not_there_is_said_at_once(open_client, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        open_client("127.0.0.1:1", ca=tmp_path / "none.pem")
+
+
 def test_timeout_and_metadata_go_beside_the_request(server, open_client):
     client = open_client(server.address, timeout=50, metadata=[("x-tenant", "a")])
     client.generate("Hi.")

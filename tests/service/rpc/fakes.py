@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import grpc
 import numpy as np
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from grammar import Check, Limits
 from grammar.errors import ConstraintSyntaxError, GrammarError
@@ -184,11 +185,23 @@ class Served:
     channel: grpc.aio.Channel
     metrics: Metrics
 
+    async def health(self):
+        """The server's status over the channel, or the code of the error."""
+        stub = health_pb2_grpc.HealthStub(self.channel)
+        try:
+            return (await stub.Check(health_pb2.HealthCheckRequest(), timeout=10)).status
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+
 
 @asynccontextmanager
 async def serving(
-    capacity: int = 2, max_message_bytes: int = 4096, api_keys: ApiKeys | None = None
+    capacity: int = 2,
+    max_message_bytes: int = 4096,
+    api_keys: ApiKeys | None = None,
+    credentials: grpc.ServerCredentials | None = None,
 ) -> AsyncIterator[Served]:
+    """The channel is one without TLS, whatever the ``credentials``."""
     engine, compiler, tokenizer = FakeEngine(), FakeCompiler(), FakeTokenizer()
     metrics = Metrics()
     constraints = Constraints(compiler, capacity, metrics)
@@ -203,7 +216,12 @@ async def serving(
         capacity=capacity,
     )
     server = grpc_server.bind(
-        "127.0.0.1", 0, max_message_bytes, api_keys=api_keys, counting=Counting(metrics)
+        "127.0.0.1",
+        0,
+        max_message_bytes,
+        api_keys=api_keys,
+        counting=Counting(metrics),
+        credentials=credentials,
     )
     grpc_server.register(
         server,

@@ -181,6 +181,14 @@ def test_it_is_exported_over_http_and_only_while_asked_for():
         assert url is None
 
 
+def test_a_certificate_is_watched_only_where_there_is_one():
+    metrics, name = Metrics(), "certificate_expiry_timestamp_seconds"
+    assert value(metrics, name) is None
+    expires = iter((5.0, 7.0))
+    metrics.watch_certificate(lambda: next(expires))
+    assert [value(metrics, name), value(metrics, name)] == [5, 7]
+
+
 def test_a_port_in_use_is_said():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -188,9 +196,16 @@ def test_a_port_in_use_is_said():
             pass
 
 
+def families():
+    """All there are, those included that not every server has."""
+    metrics = Metrics()
+    metrics.watch_certificate(lambda: 5.0)
+    return list(metrics.registry.collect())
+
+
 def exported_names():
     """Every name that a query may use."""
-    for family in Metrics().registry.collect():
+    for family in families():
         yield from {
             "counter": [f"{family.name}_total"],
             "gauge": [family.name],
@@ -205,8 +220,8 @@ def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it():
     ]
     asked = {name for query in queries for name in re.findall(r"\bsyntaxd_\w+", query)}
     assert asked <= set(exported_names())
-    families = {family.name for family in Metrics().registry.collect()}
-    unasked = {each for each in families if not any(name.startswith(each) for name in asked)}
+    names = {family.name for family in families()}
+    unasked = {each for each in names if not any(name.startswith(each) for name in asked)}
     assert not unasked
 
 

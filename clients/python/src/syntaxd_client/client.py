@@ -10,7 +10,13 @@ import grpc
 
 from syntaxd_client import answers, errors, requests
 from syntaxd_client.answers import Answer, Check, CompiledConstraint, Detokenized, Model, Tokens
-from syntaxd_client.channel import DEFAULT_ADDRESS, ChannelOptions, channel_options
+from syntaxd_client.channel import (
+    DEFAULT_ADDRESS,
+    ChannelOptions,
+    Pem,
+    channel_credentials,
+    channel_options,
+)
 from syntaxd_client.options import (
     CheckOptions,
     CompileOptions,
@@ -45,16 +51,23 @@ class Client:
         self,
         address: str = DEFAULT_ADDRESS,
         *,
+        ca: Pem | None = None,
+        certificate: Pem | None = None,
+        key: Pem | None = None,
         credentials: grpc.ChannelCredentials | None = None,
         options: ChannelOptions = (),
         metadata: Metadata = (),
         timeout: float | None = None,
     ) -> None:
-        """Opens a channel to ``address`` (host:port), with TLS if there are ``credentials``.
+        """Opens a channel to ``address`` (host:port).
 
-        ``metadata`` goes with every call; ``timeout`` is that of calls which bring none.
+        With TLS if there is a ``ca``, whose certificate the server must have, or for what that
+        does not say ``credentials`` of gRPC. ``certificate`` and ``key`` are the client's own, for
+        servers that ask for one. ``metadata`` goes with every call; ``timeout`` is that of calls
+        which bring none. Raises TypeError, and OSError for a file that cannot be read.
         """
         arguments = channel_options(options)
+        credentials = channel_credentials(credentials, ca, certificate, key)
         self._channel = (
             grpc.insecure_channel(address, arguments)
             if credentials is None
