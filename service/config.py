@@ -75,6 +75,11 @@ class Config:
     reproducible: bool = _setting(
         False, "the same tokens whatever shares the batch, at some cost in speed"
     )
+    engine_restarts: int = _setting(
+        5,
+        "times in a row the engine process is started again after it died, with growing pauses; "
+        "then the server ends with status 1",
+    )
     compile_timeout_ms: int = _setting(10_000, "longest time to compile one constraint")
     constraint_cache_bytes: int = _setting(
         256 << 20, "memory for compiled constraints that are not pinned, in bytes"
@@ -95,6 +100,7 @@ class Config:
         _within("max_context", self.max_context, 0, 1 << 30)
         _within("kv_bytes", self.kv_bytes, 1 << 20, 1 << 44)
         _within("step_tokens", self.step_tokens, 1, 1 << 20)
+        _within("engine_restarts", self.engine_restarts, 0, 1_000_000)
         _within("compile_timeout_ms", self.compile_timeout_ms, 1, 3_600_000)
         _within("constraint_cache_bytes", self.constraint_cache_bytes, 0, 1 << 44)
         _within("max_pins", self.max_pins, 0, 1_000_000)

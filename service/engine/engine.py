@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,7 @@ class EngineClient:
 
     async def submit(
         self, request: GenerationRequest, lexemes: Mapping[str, Dfa] | None = None
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         """The request's chunks; the last has ``finish``. Leaving early cancels the request.
 
         Raises Unavailable when the engine is not there, or goes.

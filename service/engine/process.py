@@ -108,6 +108,10 @@ def _load(settings: EngineSettings, pipe: Pipe) -> EngineCore | None:
     except (ValueError, OSError) as error:  # what is wrong with the model, in its own words
         pipe.send(Failed(str(error)))
         return None
+    except Exception as error:  # noqa: BLE001 - no memory, a damaged file: libraries have their own
+        _log.exception("loading %s failed", settings.model)
+        pipe.send(Failed(f"cannot load {settings.model}: {type(error).__name__}: {error}"))
+        return None
     garbage.settle()
     pipe.send(Ready(core.info))
     return core

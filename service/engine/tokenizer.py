@@ -65,10 +65,13 @@ class Tokenizer:
         if not path.exists():
             raise TokenizerError(f"{path}: not there; only fast tokenizers are supported")
         settings = _read_json(folder / "tokenizer_config.json")
+        logit_size = _read_json(folder / "config.json").get("vocab_size")
+        if not isinstance(logit_size, int):
+            raise TokenizerError(f"{folder / 'config.json'}: has no vocab_size")
         return cls(
-            tokenizers.Tokenizer.from_file(str(path)),
+            _backend(path),
             eos_ids=eos_token_ids(folder),
-            logit_size=int(_read_json(folder / "config.json")["vocab_size"]),
+            logit_size=logit_size,
             chat_template=_chat_template(folder, settings),
             special_texts=_special_texts(settings),
         )
@@ -129,14 +132,33 @@ class _Described:
 def _read_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        value = json.loads(_read_text(path))
+    except json.JSONDecodeError as error:
+        raise TokenizerError(f"{path}: is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path}: is no JSON object")
     return value
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenizerError(f"{path}: cannot be read: {error}") from None
+
+
+def _backend(path: Path) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises nothing more exact
+        raise TokenizerError(f"{path}: is no tokenizer: {error}") from None
 
 
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
     path = folder / "chat_template.jinja"
     if path.exists():
-        return path.read_text(encoding="utf-8")
+        return _read_text(path)
     template = settings.get("chat_template")
     if isinstance(template, list):  # several, by name
         template = next((t["template"] for t in template if t["name"] == "default"), None)
@@ -161,7 +183,10 @@ def _compile_template(source: str) -> jinja2.Template:
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
-    return environment.from_string(source)
+    try:
+        return environment.from_string(source)
+    except jinja2.TemplateSyntaxError as error:
+        raise TokenizerError(f"chat template, line {error.lineno}: {error.message}") from None
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:

@@ -3,7 +3,8 @@
     bind the port -> start the engine (it loads the model) -> serve -> SIGTERM or SIGINT:
     health NOT_SERVING, refuse new calls, let running ones end -> close the engine -> the port
 
-If the engine process ends by itself, so does this one: with status 1 and the reason.
+An engine process that ends by itself is started again (``service.engine.supervisor``); if that is
+of no use, this process ends too: with status 1 and the reason.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from service.engine import garbage
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
 from service.engine.known import KnownConstraints
+from service.engine.supervisor import Restarts, Supervisor
 from service.engine.tokenizer import Tokenizer, TokenizerError
 from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling, Stopping
 from service.errors import ServiceError
@@ -81,7 +83,9 @@ async def serve(config: Config, folder: Path) -> int:
                 credentials=certificates.credentials() if certificates else None,
             )
             exporter = cleanup.enter_context(exporting(metrics, config.metrics))
-            engine = EngineClient(_settings(config, folder))
+            settings = _settings(config, folder)
+            restarts = Restarts(max_restarts=config.engine_restarts)
+            engine = Supervisor(lambda: EngineClient(settings), restarts)
             cleanup.push_async_callback(engine.close)
             started = await _unless(stop, _start(engine, folder))
         except (
@@ -117,10 +121,17 @@ async def serve(config: Config, folder: Path) -> int:
             capacity=capacity,
         )
         try:
-            await _warm_up(front)
+            await _warm_up(front, engine)
         except ServiceError as error:
             raise StartError(f"the first request failed: {error.message}") from error
         engine.on_step = metrics.step
+
+        async def on_change(is_up: bool) -> None:
+            if not is_up:
+                metrics.engine_died()
+            await grpc_server.set_generating(server, model.name, possible=is_up)
+
+        engine.on_change = on_change
         garbage.settle()
         described = convert_model.model(model, Limits(), config.compile_timeout_ms)
         grpc_server.register(
@@ -132,6 +143,7 @@ async def serve(config: Config, folder: Path) -> int:
         )
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
+        await grpc_server.set_generating(server, model.name, possible=engine.is_up)
         if exporter:
             print(f"metrics on {exporter}", flush=True)  # noqa: T201
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
@@ -171,8 +183,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _warm_up(front: Front) -> None:
-    """One small request the whole way: kernels are compiled now, not under the first caller."""
+async def _warm_up(front: Front, engine: Supervisor) -> None:
+    """One small request the whole way: kernels are compiled now, not under the first caller.
+
+    Each engine that is started later answers it too. Raises ServiceError.
+    """
     draft = Draft(
         request_id="warm-up",
         input="a",
@@ -182,20 +197,19 @@ async def _warm_up(front: Front) -> None:
         guaranteed=True,
         report=Report(),
     )
-    place = front.reserve(draft.request_id)
-    try:
-        async for _ in front.chunks(await front.prepare(draft, deadline=None)):
-            pass
-    finally:
-        front.release(place)
+    accepted = await front.prepare(draft, deadline=None)
+    await engine.warm_up(accepted.request, accepted.lexemes)
 
 
-async def _start(engine: EngineClient, folder: Path) -> tuple[ModelInfo, Tokenizer]:
+async def _start(engine: Supervisor, folder: Path) -> tuple[ModelInfo, Tokenizer]:
     """The engine's model, and the tokenizer with its vocabulary built meanwhile."""
 
     def load_tokenizer() -> Tokenizer:
         tokenizer = Tokenizer.load(folder)
-        tokenizer.vocabulary()
+        try:
+            tokenizer.vocabulary()
+        except ValueError as error:
+            raise TokenizerError(f"{folder}: {error}") from error
         warmup()  # before the first compile, whose time is limited
         return tokenizer
 
@@ -245,13 +259,13 @@ async def _unless(stop: asyncio.Event, work: Awaitable[_Result]) -> _Result | No
 async def _until_stopped(
     config: Config,
     server: grpc_server.Server,
-    engine: EngineClient,
+    engine: Supervisor,
     stop: asyncio.Event,
 ) -> int:
-    """Serves until a signal or the engine's end, whichever is first; returns the exit status."""
-    reason = await _unless(stop, engine.died)
+    """Serves until a signal or the engines' end, whichever is first; returns the exit status."""
+    reason = await _unless(stop, engine.gave_up)
     if reason is not None:
-        _log.error("the engine process ended: %s", reason)
+        _log.error("the engine is not started again: %s", reason)
         await grpc_server.drain(server, ENGINE_GONE_SECONDS)
     else:
         _log.info("stopping; %d calls may go on", server.draining.num_running)

@@ -29,6 +29,10 @@ from service.rpc.tokens import Tokens
 class Engine(Protocol):
     """The engine process as the front sees it."""
 
+    def check(self) -> None:
+        """Raises Unavailable while there is none."""
+        ...
+
     def submit(
         self, request: GenerationRequest, lexemes: Mapping[str, Dfa] | None
     ) -> AsyncIterator[Chunk]:
@@ -115,7 +119,8 @@ class Front:
         return len(self._places)
 
     def reserve(self, request_id: str) -> Place:
-        """Takes a place under this id. Raises Busy or ServiceError."""
+        """Takes a place under this id. Raises Busy, Unavailable or ServiceError."""
+        self._engine.check()
         if request_id in self._places:
             raise ServiceError(
                 Code.ALREADY_EXISTS,

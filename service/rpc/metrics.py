@@ -89,6 +89,9 @@ class Metrics:
         self._compile_seconds = histogram(
             "compile_seconds", "Time to compile one constraint.", _COMPILE_BUCKETS
         )
+        self._engine_deaths = counter(
+            "engine_deaths", "Times the engine process ended without being told to."
+        )
         self._kv_usage = gauge("kv_usage_ratio", "Share of the key-value blocks that rows hold.")
         self._num_preemptions = counter(
             "preemptions", "Rows that gave their blocks up for an older one."
@@ -144,6 +147,12 @@ class Metrics:
         new = load.preemptions - self._preemptions
         self._num_preemptions.inc(new if new >= 0 else load.preemptions)
         self._preemptions = load.preemptions
+
+    def engine_died(self) -> None:
+        """The engine process has gone, with every row in it."""
+        self._engine_deaths.inc()
+        for gauge in (self._running, self._waiting, self._kv_usage):
+            gauge.set(0)
 
     def _tokens(self, chunk: Chunk, now: float) -> None:
         self._output_tokens.inc(len(chunk.tokens))

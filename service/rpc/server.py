@@ -109,6 +109,17 @@ async def set_serving(server: Server, model: str) -> None:
         await server.health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
 
+async def set_generating(server: Server, model: str, *, possible: bool) -> None:
+    """Health of what needs the engine: the server (""), GenerationService and the model.
+
+    Without effect once the server drains.
+    """
+    serving = health_pb2.HealthCheckResponse.SERVING
+    status = serving if possible else health_pb2.HealthCheckResponse.NOT_SERVING
+    for name in ("", GENERATION, model):
+        await server.health.set(name, status)
+
+
 async def drain(server: Server, seconds: float) -> bool:
     """Refuses new calls and lets running ones go on; True once none runs, False after ``seconds``.
 

@@ -21,6 +21,7 @@ from service.rpc.pb.v1 import (
 )
 from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, refused, regex
 from tests.end_to_end.conftest import ONE_THREAD
+from tests.service.engine import tiny
 from tools.local_server import LocalServer
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -172,16 +173,92 @@ def test_told_to_stop_with_nothing_to_do_it_ends_at_once(own):
     assert own.log.read_text().endswith("the front process has gone; the engine ends\n")
 
 
-def test_when_the_engine_dies_the_call_fails_and_the_server_ends_saying_so(own, own_stub):
-    call = own_stub.GenerateStream(ask(constraint=LONG), timeout=TIMEOUT)
+def begun(stub):
+    """A stream that has said something and has much more to say."""
+    call = stub.GenerateStream(ask(constraint=LONG), timeout=TIMEOUT)
     while next(call).WhichOneof("event") != "delta":
         pass
-    os.kill(engine_of(own), signal.SIGKILL)
-    with pytest.raises(grpc.RpcError) as caught:
-        list(call)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert own.process.wait(30) == 1
-    assert "engine process ended" in own.log.read_text()
+    return call
+
+
+def test_an_engine_that_is_killed_ends_its_calls_and_the_next_one_serves(own):
+    """Health says so meanwhile, of what needs the engine; what was compiled is known still."""
+    with grpc.insecure_channel(own.address) as channel:
+        stub = generation_pb2_grpc.GenerationServiceStub(channel)
+        constraints = constraint_pb2_grpc.ConstraintServiceStub(channel)
+        health = health_pb2_grpc.HealthStub(channel)
+
+        def status(service):
+            return health.Check(health_pb2.HealthCheckRequest(service=service)).status
+
+        pinned = c.CompileConstraintRequest(constraint=regex("[a-f]{9}"), pin=True)
+        known = constraints.CompileConstraint(pinned).constraint.constraint_id
+        asked = ask(constraint=c.Constraint(constraint_id=known), request_id="mine")
+        asked.sampling.seed = 5
+        before = stub.Generate(asked, timeout=TIMEOUT).outputs[0].text
+        watch = health.Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == SERVING
+        call, engine = begun(stub), engine_of(own)
+
+        os.kill(engine, signal.SIGKILL)
+        code, reason, found = refused(lambda: list(call))
+        assert (code, reason) == ("UNAVAILABLE", "ENGINE_GONE")
+        assert found["RetryInfo"].retry_delay.ToTimedelta().total_seconds() >= 1
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        code, reason, found = refused(lambda: stub.Generate(asked, timeout=TIMEOUT))
+        assert (code, reason) == ("UNAVAILABLE", "MODEL_LOADING")
+        assert "RetryInfo" in found
+        for service in ("syntaxd.v1.GenerationService", own.model):
+            assert status(service) == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert status("syntaxd.v1.ConstraintService") == SERVING
+        assert constraints.CheckText(c.CheckTextRequest(constraint=choice("yes"), text="yes"))
+
+        assert next(watch).status == SERVING
+        watch.cancel()
+        assert engine_of(own) != engine
+        assert not alive(engine)
+        assert stub.Generate(asked, timeout=TIMEOUT).outputs[0].text == before
+        assert status(own.model) == SERVING
+    assert "the engine process ended: signal 9" in own.log.read_text()
+
+
+def test_an_engine_that_is_not_to_be_replaced_ends_the_server(default_model, tmp_path):
+    flags = ("--model", str(default_model), *ONE_THREAD, "--engine-restarts", "0")
+    with (
+        LocalServer(*flags, log=tmp_path / "log") as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        call = begun(generation_pb2_grpc.GenerationServiceStub(channel))
+        os.kill(engine_of(server), signal.SIGKILL)
+        assert refused(lambda: list(call))[:2] == ("UNAVAILABLE", "ENGINE_GONE")
+        assert server.process.wait(30) == 1
+    assert "not started again: signal 9" in (tmp_path / "log").read_text()
+
+
+def damage(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (damage, "model: SafetensorError: "),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json"),
+    ],
+)
+def test_a_model_that_does_not_load_is_named(tmp_path, spoil, said):
+    folder = tiny.save_folder(tmp_path / "model")
+    spoil(folder)
+    with pytest.raises(RuntimeError, match="status 1"):
+        LocalServer("--model", str(folder), log=tmp_path / "log").__enter__()
+    log = (tmp_path / "log").read_text()
+    last = log.splitlines()[-1]
+    assert last.startswith("syntaxd: ")
+    assert str(folder) in last
+    assert said in last
 
 
 def test_when_the_front_dies_the_engine_ends(own, own_stub):

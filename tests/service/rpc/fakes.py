@@ -25,6 +25,7 @@ from service.engine.types import (
     Token,
     Usage,
 )
+from service.errors import Unavailable
 from service.rpc import server as grpc_server
 from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
@@ -74,6 +75,10 @@ class FakeEngine:
         self.gate.set()
         self.submitted = []
         self.cancelled = []
+
+    def check(self) -> None:
+        if isinstance(self.failure, Unavailable):
+            raise self.failure
 
     async def submit(self, request, lexemes) -> AsyncIterator[Chunk]:
         self.submitted.append((request, lexemes))

@@ -167,6 +167,17 @@ def test_load_is_that_of_the_last_step_and_preemptions_outlive_the_engine():
     assert value(metrics, "preemptions_total") == 4
 
 
+def test_with_the_engine_everything_in_it_has_gone():
+    metrics = Metrics()
+    metrics.step([], Load(running=2, waiting=1, kv_used_blocks=1, kv_blocks=4, preemptions=7))
+    metrics.engine_died()
+    assert value(metrics, "engine_deaths_total") == 1
+    for name in ("requests_running", "requests_waiting", "kv_usage_ratio"):
+        assert value(metrics, name) == 0
+    metrics.step([], Load(running=0, waiting=0, kv_used_blocks=0, kv_blocks=4, preemptions=1))
+    assert value(metrics, "preemptions_total") == 8
+
+
 def test_it_is_exported_over_http_and_only_while_asked_for():
     metrics = Metrics()
     metrics.call_ended(GENERATE, "OK", 0.5)

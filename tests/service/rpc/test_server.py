@@ -34,6 +34,20 @@ async def test_whoever_watches_health_is_told_of_the_drain_before_calls_end():
         watch.cancel()
 
 
+async def test_without_an_engine_only_what_needs_it_is_not_serving():
+    async with serving() as served:
+        server = served.server
+        needy = {"", grpc_server.GENERATION, MODEL.name}
+        for possible in (False, True):
+            await grpc_server.set_generating(server, MODEL.name, possible=possible)
+            for name in NAMES:
+                is_serving = await status(served, name) == health_pb2.HealthCheckResponse.SERVING
+                assert is_serving == (possible or name not in needy)
+        await server.health.enter_graceful_shutdown()
+        await grpc_server.set_generating(server, MODEL.name, possible=True)
+        assert await status(served, "") == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
 async def test_a_port_in_use_is_refused():
     async with serving() as served:
         with pytest.raises(grpc_server.PortInUseError, match=f"127.0.0.1:{served.server.port}"):

@@ -58,8 +58,11 @@ class GenerationServiceStub:
     DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
     CANCELLED: the caller cancelled; the model stops within one step.
     UNAVAILABLE
-    DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
-    here after RetryInfo.retry_delay.
+    DRAINING: the server is stopping; retry elsewhere, or here after
+    RetryInfo.retry_delay.
+    ENGINE_GONE, MODEL_LOADING: the model's process ended, which ended the
+    requests in it, and is being started again; retry elsewhere, or here
+    after RetryInfo.retry_delay.
     UNAUTHENTICATED
     UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
     with a key that it knows; do not retry without.
@@ -118,8 +121,11 @@ class GenerationServiceServicer:
     DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
     CANCELLED: the caller cancelled; the model stops within one step.
     UNAVAILABLE
-    DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
-    here after RetryInfo.retry_delay.
+    DRAINING: the server is stopping; retry elsewhere, or here after
+    RetryInfo.retry_delay.
+    ENGINE_GONE, MODEL_LOADING: the model's process ended, which ended the
+    requests in it, and is being started again; retry elsewhere, or here
+    after RetryInfo.retry_delay.
     UNAUTHENTICATED
     UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
     with a key that it knows; do not retry without.
@@ -198,8 +204,11 @@ class GenerationService:
     DEADLINE_EXCEEDED: the caller's deadline passed; nothing more is generated.
     CANCELLED: the caller cancelled; the model stops within one step.
     UNAVAILABLE
-    DRAINING, ENGINE_GONE: the server is stopping; retry elsewhere, or
-    here after RetryInfo.retry_delay.
+    DRAINING: the server is stopping; retry elsewhere, or here after
+    RetryInfo.retry_delay.
+    ENGINE_GONE, MODEL_LOADING: the model's process ended, which ended the
+    requests in it, and is being started again; retry elsewhere, or here
+    after RetryInfo.retry_delay.
     UNAUTHENTICATED
     UNKNOWN_API_KEY: the server wants metadata "authorization: Bearer KEY"
     with a key that it knows; do not retry without.
