@@ -80,6 +80,12 @@ class Config:
         "times in a row the engine process is started again after it died, with growing pauses; "
         "then the server ends with status 1",
     )
+    speculation: Literal["auto", "off"] = _setting(
+        "auto",
+        "check several guessed tokens a step; auto: where that measures faster; guesses change no "
+        "answer that --reproducible or --weights int4 give",
+        choices=("auto", "off"),
+    )
     compile_timeout_ms: int = _setting(10_000, "longest time to compile one constraint")
     constraint_cache_bytes: int = _setting(
         256 << 20, "memory for compiled constraints that are not pinned, in bytes"

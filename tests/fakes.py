@@ -37,6 +37,7 @@ class FakeModel:
     max_context = 256
     dtype = torch.float32
     device = torch.device("cpu")
+    draft_positions = 64
 
     def __init__(self, script: Callable[[Sequence[int]], np.ndarray]) -> None:
         self.script = script
@@ -53,7 +54,7 @@ class FakeModel:
         for position, token in zip(range(row.position, end), row.token_ids, strict=True):
             cache[table[position // BLOCK], position % BLOCK] = token
         history = [int(cache[table[p // BLOCK], p % BLOCK]) for p in range(end)]
-        return [self.script(history[:n]) for n in range(end - row.num_logits + 1, end + 1)]
+        return [self.script(history[: row.position + offset + 1]) for offset in row.wanted]
 
 
 def one_hot(token: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from transformers import AttentionInterface
 
 from service.engine.attention import Plan, Span
 from service.engine.kv_cache import KVCache, LayerShape
-from service.engine.model import Row, UnsupportedModelError, wanted
+from service.engine.model import ANY_POSITIONS, Row, UnsupportedModelError, wanted
 
 _NAME = "syntaxd_paged"
 # Their angles depend on the length of the whole sequence, which differs from row to row.
@@ -61,6 +61,7 @@ class AdaptedModel:
         self._expected = _stock_logits(causal_lm, _PROBE)
         causal_lm.set_attn_implementation(_NAME)
         self.layers = _probe_layers(causal_lm)
+        self.draft_positions = 0 if reproducible else ANY_POSITIONS
 
     @torch.inference_mode()
     def forward(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:

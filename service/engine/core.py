@@ -14,6 +14,7 @@ import msgspec
 
 import grammar
 from service.engine.decoder import Decoder
+from service.engine.drafting import Drafter
 from service.engine.grammars import SlicedCompiler
 from service.engine.loading import describe, load_model, make_cache, warm_up
 from service.engine.messages import Cancel, Start, Submit, ToEngine, unpack_lexemes
@@ -174,6 +175,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None] = lambda _: N
     progress("building the vocabulary")
     vocabulary = tokenizer.vocabulary()
     kv = make_cache(model, settings)
+    drafter = Drafter(vocabulary.token_bytes, vocabulary.segment)
     decoder = Decoder(
         model,
         kv,
@@ -183,6 +185,7 @@ def load(settings: EngineSettings, progress: Callable[[str], None] = lambda _: N
         fill_masks=grammar.fill_masks,
         step_tokens=settings.step_tokens,
         reproducible=settings.reproducible,
+        drafter=drafter if settings.speculation == "auto" else None,
     )
     info = describe(model, kv, settings, vocabulary.size)
     capacity = settings.max_rows + settings.max_queue

@@ -32,7 +32,7 @@ from service.engine import packed
 from service.engine.cpu_attention import attend_one
 from service.engine.kv_cache import BLOCK, KVCache, LayerShape
 from service.engine.llama import rotary_table
-from service.engine.model import Row, wanted
+from service.engine.model import ANY_POSITIONS, Row, wanted
 from service.engine.packed import GROUP, LANES, Packed, group_sums, product4, product8
 from service.engine.team import Team, finish, take, wait
 
@@ -115,6 +115,7 @@ class CpuLlama:
         self.max_context = config.max_position_embeddings
         self.dtype = torch.float32
         self.device = torch.device("cpu")
+        self.draft_positions = ANY_POSITIONS
 
     @torch.inference_mode()
     def forward(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:

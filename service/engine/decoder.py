@@ -9,16 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from typing import Any
 
 import torch
 
 from service.engine.admission import max_output, refusal
 from service.engine.advancing import Advancer, Ending
 from service.engine.choosing import Chooser, FillMasks
+from service.engine.drafting import Drafter
 from service.engine.endings import Endings
 from service.engine.failures import failure, incident, internal
+from service.engine.feeding import Fed, feed
 from service.engine.kv_cache import KVCache
-from service.engine.model import Model, Row
+from service.engine.model import Model
 from service.engine.scheduler import Planned, Scheduler
 from service.engine.sequence import Grammar, Sequence
 from service.engine.step_times import StepTimes
@@ -37,7 +40,8 @@ class Decoder:
     """Continuous batching over one model: requests join and leave at any step.
 
     ``token_bytes(id)`` is the text of a token; ``vocab_size`` tokens mean something, the rest of
-    the logits are padding. ``clock`` gives seconds; deadlines are on it.
+    the logits are padding. With a ``drafter`` a step checks guessed tokens too, which changes how
+    many steps an answer takes, not the answer. ``clock`` gives seconds; deadlines are on it.
     """
 
     def __init__(
@@ -51,10 +55,13 @@ class Decoder:
         fill_masks: FillMasks,
         step_tokens: int = 512,
         reproducible: bool = False,
+        drafter: Drafter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.times = StepTimes()  # of the last step
         self._model = model
+        self._drafter = drafter
+        self._step_tokens = step_tokens
         self._kv = kv
         self._scheduler = Scheduler(kv, step_tokens=step_tokens, reproducible=reproducible)
         endings = Endings(eos_ids, model.logit_size, token_bytes)
@@ -128,11 +135,7 @@ class Decoder:
         for sequence in self._scheduler.admit():
             self._begin(sequence)
         planned = self._scheduler.plan()
-        self.times = StepTimes(
-            rows=len(planned),
-            positions=sum(p.num_tokens for p in planned),
-            plan=self._clock() - started,
-        )
+        self.times = StepTimes(rows=len(planned), plan=self._clock() - started)
         if planned:
             self._advance(planned)
         for sequence in self._scheduler.running:
@@ -169,43 +172,70 @@ class Decoder:
     # --- one step ---
 
     def _advance(self, planned: list[Planned]) -> None:
-        """Model, choice, and what follows for each row."""
+        """Model, choice, and what follows for each row; again for those whose guess was right."""
         planned.sort(key=lambda p: p.sequence.matcher is None)  # see ``choosing``
         try:
-            sampling, logits = self._compute(planned)
-            if not sampling:
-                return
-            sampled = self._chooser.choose(sampling, logits, self.times)
+            fed, logits = self._compute(planned)
+            rows = [f for f in fed if f.logits is not None]
+            while rows:
+                rows = self._choose(rows, logits)
         except Exception:  # noqa: BLE001 - whatever it is, these requests end and the loop goes on
             name = incident("a step failed")
             for p in planned:
-                self._fail(p.sequence, internal(name))
-            return
-        at = self._clock()
-        for sequence, token, ok in zip(
-            sampling, sampled.token_ids.tolist(), sampled.ok.tolist(), strict=True
-        ):
-            if ok:
-                self._guarded(sequence, self._advancer.accept, token)
-            else:
-                self._fail(sequence, internal(incident("the model's logits are not numbers")))
-        self.times.advance = self._clock() - at
+                if not p.sequence.is_finished:
+                    self._fail(p.sequence, internal(name))
 
-    def _compute(self, planned: list[Planned]) -> tuple[list[Sequence], torch.Tensor]:
-        """Runs the model; the sequences that have a new token to choose, and their logits."""
-        rows = [_row(p) for p in planned]
+    def _compute(self, planned: list[Planned]) -> tuple[list[Fed], torch.Tensor]:
+        """Runs the model over the planned tokens, and over drafts where they are worth it."""
         at = self._clock()
+        positions = min(self._model.draft_positions, self._step_tokens)
+        fed = feed(planned, self._kv, self._drafter, positions)
+        rows = [f.row for f in fed]
+        self.times.positions = sum(len(row.token_ids) for row in rows)
+        began = self._clock()
+        self.times.plan += began - at
         logits = self._model.forward(rows, self._kv)
-        self.times.model = self._clock() - at
+        self.times.model = self._clock() - began
+        if self._drafter is not None and not any(row.is_prompt for row in rows):
+            self._drafter.cost.add(self.times.positions, self.times.model)
         for p in planned:
-            sequence = p.sequence
-            sequence.num_computed += p.num_tokens
-            self._kv.remember(sequence.kv_row, sequence.token_ids, sequence.num_computed)
-        sampling = [p.sequence for p, row in zip(planned, rows, strict=True) if row.num_logits]
-        return sampling, logits
+            p.sequence.num_computed += p.num_tokens
+            self._remember(p.sequence)
+        return fed, logits
+
+    def _choose(self, rows: list[Fed], logits: torch.Tensor) -> list[Fed]:
+        """The next token of each row; the rows whose token after that can be chosen too."""
+        sequences = [f.sequence for f in rows]
+        indices = [f.logits for f in rows]
+        own = logits if indices == list(range(len(logits))) else logits[indices]
+        sampled = self._chooser.choose(sequences, own, self.times)
+        at = self._clock()
+        further = []
+        for f, token, ok in zip(
+            rows, sampled.token_ids.tolist(), sampled.ok.tolist(), strict=True
+        ):
+            if not ok:
+                self._fail(f.sequence, internal(incident("the model's logits are not numbers")))
+                continue
+            self._guarded(f.sequence, self._accept, f, token)
+            if f.sequence.is_finished:
+                continue
+            self._remember(f.sequence)
+            if f.goes_on:
+                further.append(f)
+        self.times.advance += self._clock() - at
+        return further
+
+    def _accept(self, sequence: Sequence, fed: Fed, token: int) -> Ending | None:
+        ending = self._advancer.accept(sequence, token)
+        fed.compare(self._drafter)  # before the end is told, with its counts
+        return ending
+
+    def _remember(self, sequence: Sequence) -> None:
+        self._kv.remember(sequence.kv_row, sequence.token_ids, sequence.num_computed)
 
     def _guarded(
-        self, sequence: Sequence, work: Callable[..., Ending | None], *arguments: int
+        self, sequence: Sequence, work: Callable[..., Ending | None], *arguments: Any
     ) -> None:
         """Work on one row, and its end if that comes of it. A fault ends that request only."""
         try:
@@ -254,15 +284,3 @@ class Decoder:
             error=why,
         )
         return Chunk(request_id=sequence.request.request_id, finish=finish)
-
-
-def _row(planned: Planned) -> Row:
-    sequence, num_tokens = planned
-    last = num_tokens == sequence.num_pending
-    return Row(
-        sequence.kv_row,
-        sequence.num_computed,
-        sequence.pending(num_tokens),
-        1 if last else 0,
-        is_prompt=sequence.is_prefilling,
-    )

@@ -18,7 +18,7 @@ from torch.nn.functional import silu
 from service.engine.attention import Plan, Span
 from service.engine.kv_cache import KVCache, LayerShape
 from service.engine.linear import Linear
-from service.engine.model import Row, wanted
+from service.engine.model import ANY_POSITIONS, Row, wanted
 
 
 class _Layer(NamedTuple):
@@ -62,6 +62,7 @@ class LlamaModel:
         self.max_context = config.max_position_embeddings
         self.dtype = self._embed.dtype
         self.device = self._embed.device
+        self.draft_positions = 0 if reproducible else ANY_POSITIONS
         self._cos, self._sin = rotary_table(causal_lm.model.rotary_emb, self.max_context)
 
     @torch.inference_mode()

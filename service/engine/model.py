@@ -1,7 +1,7 @@
 """The model as the decoder sees it: rows of token ids in, logits of the wanted positions out.
 
-A prefill chunk, a decode step, a forced run and (later) a check of drafted tokens are the same
-``Row``; they differ in length only. Two implementations: ``llama`` (our own forward for that
+A prefill chunk, a decode step, a forced run and a check of drafted tokens are the same ``Row``;
+they differ in length only. Two implementations: ``llama`` (our own forward for that
 family) and ``adapter`` (any other causal LM of transformers). ``load`` chooses.
 """
 
@@ -18,8 +18,9 @@ from service.engine.kv_cache import KVCache, LayerShape
 class Row(NamedTuple):
     """Token ids to feed to one row of the cache, from ``position`` on.
 
-    The logits of the last ``num_logits`` of them are wanted (0: only the cache is filled).
-    ``is_prompt``: they belong to a prompt, or begin with the rest of one.
+    ``num_logits`` logits are wanted (0: only the cache is filled): those after the last tokens, or
+    after the ones at ``offsets``. ``is_prompt``: the tokens belong to a prompt, or begin with the
+    rest of one.
     """
 
     kv_row: int
@@ -27,6 +28,13 @@ class Row(NamedTuple):
     token_ids: Sequence[int]
     num_logits: int
     is_prompt: bool = False
+    offsets: tuple[int, ...] = ()  # ascending
+
+    @property
+    def wanted(self) -> Sequence[int]:
+        """Offsets of the tokens after which logits are wanted."""
+        count = len(self.token_ids)
+        return self.offsets or range(count - self.num_logits, count)
 
 
 class Model(Protocol):
@@ -57,6 +65,15 @@ class Model(Protocol):
         """Where it runs."""
         ...
 
+    @property
+    def draft_positions(self) -> int:
+        """The most positions of a step with drafts (see ``drafting``).
+
+        Beyond them its numbers would be computed in another way than without; 0 where any other
+        number of positions may round otherwise, and must not.
+        """
+        ...
+
     def forward(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:
         """float32[sum of num_logits, logit_size], in the order of ``rows``.
 
@@ -66,6 +83,10 @@ class Model(Protocol):
         ...
 
 
+#: ``draft_positions`` where nothing else limits them: drafts of a few rows.
+ANY_POSITIONS = 64
+
+
 class UnsupportedModelError(ValueError):
     """The model cannot be run rightly here; the message names it and what is in the way."""
 
@@ -73,8 +94,8 @@ class UnsupportedModelError(ValueError):
 def wanted(rows: Sequence[Row]) -> list[int]:
     """Flat indices of the positions whose logits are wanted."""
     indices: list[int] = []
-    end = 0
+    start = 0
     for row in rows:
-        end += len(row.token_ids)
-        indices.extend(range(end - row.num_logits, end))
+        indices.extend(start + offset for offset in row.wanted)
+        start += len(row.token_ids)
     return indices

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence as Seq
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from service.engine.lookup import Lookup
 from service.engine.sampling import LogitBias, TokenCounts, has_penalty
 from service.engine.stops import Judge, Prefixed, StopHit, Stops
 from service.engine.text import Detokenizer
 from service.engine.types import Chunk, Finish, GenerationRequest, Timing, Token, Unit, Usage
+from service.engine.worth import Chances
 
 
 class Matcher(Prefixed, Protocol):
@@ -54,6 +56,13 @@ class Grammar(Protocol):
     """What the decoder uses of a compiled constraint."""
 
     def matcher(self) -> Matcher: ...
+
+
+class Drafting(NamedTuple):
+    """What guesses of a request's tokens are made of."""
+
+    lookup: Lookup
+    chances: Chances
 
 
 class State(enum.Enum):
@@ -91,6 +100,9 @@ class Sequence:
         self.num_cached = 0  # of the prompt, when it was first admitted
         self.num_forced = 0
         self.num_steered = 0
+        self.num_drafted = 0
+        self.num_accepted = 0  # of those
+        self.drafting: Drafting | None = None  # once there was a chance to guess
         self.overruled = False  # whether the budget ever overruled what the model had chosen
         self.matcher = grammar.matcher() if grammar else None
         self.unit = _unit(request)
@@ -211,6 +223,8 @@ class Sequence:
             completion_tokens=self.num_output,
             forced_tokens=self.num_forced,
             cached_tokens=self.num_cached,
+            drafted_tokens=self.num_drafted,
+            accepted_draft_tokens=self.num_accepted,
         )
 
     def timing(self, now: float) -> Timing:

@@ -45,6 +45,11 @@ class TwoPathLlama:
         self.dtype = packed.dtype
         self.device = packed.device
 
+    @property
+    def draft_positions(self) -> int:
+        """Drafts do not change the path of a step."""
+        return min(self.crossover - 1, self.packed.draft_positions)
+
     def forward(self, rows: Sequence[Row], kv: KVCache) -> torch.Tensor:
         """See ``Model.forward``."""
         positions = sum(len(row.token_ids) for row in rows)

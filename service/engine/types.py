@@ -106,6 +106,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int
     forced_tokens: int
     cached_tokens: int = 0
+    drafted_tokens: int = 0  # guessed ahead, to be checked several a step
+    accepted_draft_tokens: int = 0  # ... that turned out right
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +179,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes: int = 1 << 30  # KV pool; less is taken when max_rows full contexts need less
     step_tokens: int = 512  # positions computed in one step: bounds how long others wait
     reproducible: bool = False  # decision 14
+    speculation: Literal["auto", "off"] = "auto"  # guess tokens ahead where that pays
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):

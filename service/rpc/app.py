@@ -232,6 +232,7 @@ def _settings(config: Config, folder: Path) -> EngineSettings:
         kv_bytes=config.kv_bytes,
         step_tokens=config.step_tokens,
         reproducible=config.reproducible,
+        speculation=config.speculation,
     )
 
 

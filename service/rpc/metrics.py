@@ -81,6 +81,10 @@ class Metrics:
         )
         self._output_tokens = counter("output_tokens", "Tokens of answers.")
         self._forced_tokens = counter("forced_tokens", "Tokens of answers without a choice.")
+        self._drafted_tokens = counter("drafted_tokens", "Tokens guessed ahead and checked.")
+        self._accepted_tokens = counter(
+            "accepted_draft_tokens", "Those of them that were right: each saved its row a step."
+        )
         self._mask_seconds = counter("mask_seconds", "Time to fill token masks.")
         self._answers = counter("answers", "Generations that ended.", "finish_reason", "complete")
         self._lookups = counter(
@@ -173,6 +177,8 @@ class Metrics:
         self._queue_seconds.observe(finish.timing.queue_us / 1e6)
         self._prompt_tokens.inc(finish.usage.prompt_tokens)
         self._cached_tokens.inc(finish.usage.cached_tokens)
+        self._drafted_tokens.inc(finish.usage.drafted_tokens)
+        self._accepted_tokens.inc(finish.usage.accepted_draft_tokens)
         self._mask_seconds.inc(finish.timing.mask_us / 1e6)
 
 

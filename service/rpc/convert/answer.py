@@ -138,6 +138,8 @@ def _usage(usage: domain.Usage) -> generation_pb2.Usage:
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.prompt_tokens + usage.completion_tokens,
         forced_tokens=usage.forced_tokens,
+        drafted_tokens=usage.drafted_tokens,
+        accepted_draft_tokens=usage.accepted_draft_tokens,
     )
 
 

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from service.engine.drafting import Drafter
 from service.engine.kv_cache import BLOCK, KVCache, LayerShape, block_bytes, blocks_for
 from service.engine.types import FinishReason, Sampling
 from tests import fakes
@@ -161,6 +162,7 @@ class DecoderMachine(RuleBasedStateMachine):
 
     NUM_BLOCKS = 10
     SHARED = False
+    DRAFTS = False
 
     def __init__(self):
         super().__init__()
@@ -171,6 +173,7 @@ class DecoderMachine(RuleBasedStateMachine):
             max_rows=3,
             step_tokens=24,
             share_prefixes=self.SHARED,
+            drafter=Drafter(fakes.token_bytes, list, always=True) if self.DRAFTS else None,
             clock=lambda: self.now,
         )
         self.open: set[str] = set()
@@ -243,6 +246,17 @@ class SharingDecoderMachine(DecoderMachine):
     SHARED = True
 
 
+class DraftingDecoderMachine(DecoderMachine):
+    """The same, with rows that feed guesses, most of them wrong."""
+
+    SHARED = True
+    DRAFTS = True
+
+
+TestDraftingDecoderMachine = DraftingDecoderMachine.TestCase
+TestDraftingDecoderMachine.settings = settings(
+    max_examples=40, stateful_step_count=20, deadline=None
+)
 TestSharingDecoderMachine = SharingDecoderMachine.TestCase
 TestSharingDecoderMachine.settings = settings(
     max_examples=40, stateful_step_count=20, deadline=None

@@ -57,7 +57,13 @@ def finish(tokens=0, **changes):
         "reason": FinishReason.STOP,
         "complete": True,
         "detail": StopDetail(constraint_complete=True),
-        "usage": Usage(prompt_tokens=3, completion_tokens=tokens, forced_tokens=1),
+        "usage": Usage(
+            prompt_tokens=3,
+            completion_tokens=tokens,
+            forced_tokens=1,
+            drafted_tokens=4,
+            accepted_draft_tokens=2,
+        ),
         "timing": Timing(
             queue_us=1, compile_us=2, time_to_first_token_us=3, decode_us=4, mask_us=5
         ),

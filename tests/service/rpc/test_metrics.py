@@ -155,6 +155,8 @@ def test_a_finish_brings_its_tokens_and_times():
     assert value(metrics, "prompt_tokens_total") == 3
     assert value(metrics, "queue_seconds_sum") == pytest.approx(1e-6)
     assert value(metrics, "mask_seconds_total") == pytest.approx(5e-6)
+    assert value(metrics, "drafted_tokens_total") == 4
+    assert value(metrics, "accepted_draft_tokens_total") == 2
 
 
 def test_load_is_that_of_the_last_step_and_preemptions_outlive_the_engine():

@@ -53,6 +53,7 @@ async def test_the_answer_has_text_tokens_usage_timing_and_what_was_used(stub):
     ]
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 3)
     assert (answer.usage.total_tokens, answer.usage.forced_tokens) == (6, 1)
+    assert (answer.usage.drafted_tokens, answer.usage.accepted_draft_tokens) == (4, 2)
     assert answer.timing.mask_us == 5
     used = answer.effective_sampling
     assert (used.temperature, used.seed, used.top_k) == (0.5, 7, 7)

@@ -36,6 +36,8 @@ class Usage:
     completion_tokens: int
     total_tokens: int
     forced_tokens: int | None  # those of the output that the constraint forced
+    drafted_tokens: int | None = None  # guessed by the server, to be checked several a step
+    accepted_draft_tokens: int | None = None  # ... that were right
 
 
 @dataclass(frozen=True, slots=True)
