@@ -4,9 +4,10 @@
 
 Runs the engine in this process, without the socket: the extraction tasks under the closed schema,
 so many at a time. For each kind of weights a line of milliseconds a step by part (``rest`` is what
-the parts do not account for: planning, chunks, Python) and of time a position. Then, on texts of
-ours, each kind against the first: perplexity, how often both would choose the same token, and the
-mean divergence (Kullback, Leibler 1951) of the next token's distribution, in nats.
+the parts do not account for: planning, chunks, Python) and of time a position; then what a step of
+one row takes by its positions: what checking guessed tokens costs. Then, on texts of ours,
+each kind against the first: perplexity, how often both would choose the same token, and the mean
+divergence (Kullback, Leibler 1951) of the next token's distribution, in nats.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from service.engine.types import (
 )
 
 _TEXT_TOKENS = 600  # of each text that the quality is measured on
+_POSITIONS = (1, 2, 4, 8, 16)
+_REPEATS = 20
 _PARTS = ("model", "mask", "sample", "plan", "advance")
 
 
@@ -60,6 +63,7 @@ def main() -> None:
             print(f"{weights:<6}" + line(rows, run(engine, tokenizer, rows)), flush=True)
         torch.set_num_threads(threads)
         model = loading.load_model(settings)
+        print(f"{weights:<6}" + by_positions(model, settings), flush=True)
         found[weights] = [logits(model, settings, ids) for ids in texts]
     print(f"\nquality over {sum(map(len, texts))} tokens")
     for weights, parts in found.items():
@@ -112,6 +116,22 @@ def line(rows: int, measured: tuple[StepTimes, int, float]) -> str:
         + "".join(f"{t:>11.2f}" for t in times)
         + f"{1e3 * seconds / total.positions:>11.2f}"
     )
+
+
+def by_positions(model: Model, settings: EngineSettings) -> str:
+    """Least milliseconds of a step of one row after a short prompt, by its positions."""
+    kv = loading.make_cache(model, settings)
+    row, tokens = kv.open_row(), list(range(5, 5 + max(_POSITIONS)))
+    kv.grow(row, 2 * len(tokens))
+    model.forward([Row(row, 0, tokens, 1)], kv)
+    least = dict.fromkeys(_POSITIONS, math.inf)
+    for _ in range(_REPEATS):
+        for count in _POSITIONS:  # in turns: a machine that slows down slows all of them down
+            began = time.perf_counter()
+            model.forward([Row(row, len(tokens), tokens[:count], count)], kv)
+            least[count] = min(least[count], time.perf_counter() - began)
+    shown = (f"{count}: {1e3 * seconds:.1f}" for count, seconds in least.items())
+    return "  a row's step by positions, ms  " + "  ".join(shown)
 
 
 def quality_texts(tokenizer: Tokenizer) -> Iterator[list[int]]:

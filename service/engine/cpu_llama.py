@@ -33,8 +33,9 @@ from service.engine.cpu_attention import attend_one
 from service.engine.kv_cache import BLOCK, KVCache, LayerShape
 from service.engine.llama import rotary_table
 from service.engine.model import ANY_POSITIONS, Row, wanted
-from service.engine.packed import GROUP, LANES, Packed, group_sums, product4, product8
+from service.engine.packed import GROUP, LANES, Packed, group_sums
 from service.engine.team import Team, finish, take, wait
+from service.engine.tiles import product
 
 _Floats = npt.NDArray[np.float32]
 _Ints = npt.NDArray[np.int64]
@@ -244,26 +245,25 @@ def _forward(
     """One thread's way through a step. ``keys`` [layers, blocks, BLOCK, kv_heads, head_dim]."""
     tokens, width = step.hidden.shape
     inputs = max(width, sizes.intermediate, sizes.heads * sizes.head_dim)
-    scratch = np.empty((GROUP + 2, LANES), dtype=np.float32)
     normed = np.empty((tokens, width), dtype=np.float32)
     sums = np.empty((tokens, inputs // GROUP), dtype=np.float32)
     block = np.empty((2, tokens, LANES), dtype=np.float32)
     for layer in range(keys.shape[0]):
         phase = _PHASES * layer
-        _project_qkv(board, phase, weights, layer, step, sizes, normed, sums, scratch, block)
+        _project_qkv(board, phase, weights, layer, step, sizes, normed, sums, block)
         _rotate_and_store(board, phase + 1, weights, sizes, step, keys[layer], values[layer])
         _attend(board, phase + 2, sizes, step, keys[layer], values[layer])
         attended = step.attended.reshape((tokens, sizes.heads * sizes.head_dim))
         _add_product(
             board, phase + 3, attended, weights.out, weights.out_bias[layer], layer, step.hidden,
-            sums, scratch, block[0],
+            sums, block[0],
         )  # fmt: skip
-        _gate_and_up(board, phase + 4, weights, layer, step, sizes, normed, sums, scratch, block)
+        _gate_and_up(board, phase + 4, weights, layer, step, sizes, normed, sums, block)
         _add_product(
             board, phase + 5, step.act, weights.down, np.zeros(0, np.float32), layer, step.hidden,
-            sums, scratch, block[0],
+            sums, block[0],
         )  # fmt: skip
-    _head(board, _PHASES * keys.shape[0], weights, sizes, step, scratch)
+    _head(board, _PHASES * keys.shape[0], weights, sizes, step)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -276,7 +276,6 @@ def _project_qkv(
     sizes: _Sizes,
     normed: _Floats,
     sums: _Floats,
-    scratch: _Floats,
     block: _Floats,
 ) -> None:
     codes, scales, lows = weights.qkv
@@ -290,10 +289,7 @@ def _project_qkv(
             _rms_norm(step.hidden, weights.norm_in[layer], sizes.eps, normed)
             group_sums(normed, sums)
             ready = True
-        product4(
-            normed, sums, codes[layer, item], scales[layer, item], lows[layer, item], scratch,
-            block[0],
-        )  # fmt: skip
+        product(normed, sums, codes[layer, item], scales[layer, item], lows[layer, item], block[0])
         first = item * LANES
         for token in range(len(normed)):
             for lane in range(min(LANES, outputs - first)):
@@ -367,7 +363,6 @@ def _add_product(
     layer: int,
     hidden: _Floats,
     sums: _Floats,
-    scratch: _Floats,
     block: _Floats,
 ) -> None:
     """``hidden`` plus ``x`` times the layer's weight, plus a bias if it is not empty."""
@@ -381,9 +376,7 @@ def _add_product(
         if not ready:
             group_sums(x, sums)
             ready = True
-        product4(
-            x, sums, codes[layer, item], scales[layer, item], lows[layer, item], scratch, block
-        )
+        product(x, sums, codes[layer, item], scales[layer, item], lows[layer, item], block)
         first = item * LANES
         for token in range(len(x)):
             for lane in range(min(LANES, outputs - first)):
@@ -405,7 +398,6 @@ def _gate_and_up(
     sizes: _Sizes,
     normed: _Floats,
     sums: _Floats,
-    scratch: _Floats,
     block: _Floats,
 ) -> None:
     """``act`` = silu(gate) * up."""
@@ -421,14 +413,13 @@ def _gate_and_up(
             _rms_norm(step.hidden, weights.norm_mlp[layer], sizes.eps, normed)
             group_sums(normed, sums)
             ready = True
-        product4(
+        product(
             normed, sums, gate[layer, item], gate_scales[layer, item], gate_lows[layer, item],
-            scratch, block[0],
+            block[0],
         )  # fmt: skip
-        product4(
-            normed, sums, up[layer, item], up_scales[layer, item], up_lows[layer, item], scratch,
-            block[1],
-        )  # fmt: skip
+        product(
+            normed, sums, up[layer, item], up_scales[layer, item], up_lows[layer, item], block[1]
+        )
         first = item * LANES
         width = min(LANES, outputs - first)
         for token in range(len(normed)):
@@ -438,11 +429,10 @@ def _gate_and_up(
 
 
 @numba.njit(nogil=True, cache=True)
-def _head(
-    board: Any, phase: int, weights: _Weights, sizes: _Sizes, step: _Step, scratch: _Floats
-) -> None:
+def _head(board: Any, phase: int, weights: _Weights, sizes: _Sizes, step: _Step) -> None:
     """Logits of the wanted tokens."""
-    codes, scales, _ = weights.head
+    codes, scales, lows = weights.head
+    sums = np.empty((0, 0), dtype=np.float32)  # of weights without lowest values
     count, vocab = step.logits.shape
     items = codes.shape[0] if count else 0
     normed = np.empty((count, step.hidden.shape[1]), dtype=np.float32)
@@ -459,7 +449,7 @@ def _head(
                     step.hidden[token : token + 1], weights.norm_out, sizes.eps, normed[n : n + 1]
                 )
             ready = True
-        product8(normed, codes[item], scales[item], scratch, block)
+        product(normed, sums, codes[item], scales[item], lows[item], block)
         first = item * LANES
         width = min(LANES, vocab - first)
         step.logits[:, first : first + width] = block[:, :width]

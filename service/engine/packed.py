@@ -1,9 +1,9 @@
-"""Weights of 4 and 8 bits, and products of float32 rows with them, compiled by numba.
+"""Weights of 4 and 8 bits.
 
 Reading the weights is most of a step of few rows, so they are kept small: in groups of 32 inputs,
 4-bit codes with a scale and a lowest value each (the layout's idea is llama.cpp's Q4_1), or 8-bit
 codes with a scale (Q8_0). Activations stay float32. Outputs stand side by side in blocks of
-``LANES``, so that one loop over a block is SIMD and no sum is ever split:
+``LANES``, so that products (``tiles``) compute many at once and no sum is ever split:
 
     an output of a row = the same additions in the same order, whoever else is in the batch
 
@@ -24,9 +24,6 @@ LANES = 64  # outputs computed together
 
 _Floats = npt.NDArray[np.float32]
 _Bytes = npt.NDArray[Any]
-
-# A product and a sum may become one instruction. Nothing else: the order of sums is a promise.
-_EXACT = {"contract"}
 
 
 class Packed(NamedTuple):
@@ -108,112 +105,3 @@ def group_sums(x: _Floats, sums: _Floats) -> None:
             for k in range(GROUP):
                 total += x[row, group * GROUP + k]
             sums[row, group] = total
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_EXACT)
-def product4(
-    x: _Floats,
-    sums: _Floats,
-    codes: _Bytes,
-    scales: _Floats,
-    lows: _Floats,
-    scratch: _Floats,
-    out: _Floats,
-) -> None:
-    """``out`` [rows, LANES]: ``x`` [rows, inputs] times one block of 4-bit weights.
-
-    ``sums`` [rows, groups] as ``group_sums`` makes them; ``scratch`` float32[GROUP + 2, LANES].
-    """
-    out[:] = 0
-    for group in range(codes.shape[0]):
-        for j in range(GROUP // 2):
-            for lane in range(LANES):
-                byte = codes[group, j, lane]
-                scratch[j, lane] = np.float32(np.int32(byte & 15))
-                scratch[j + GROUP // 2, lane] = np.float32(np.int32(byte >> 4))
-        _add_group(x, group, scratch, scales[group], out)
-        for row in range(x.shape[0]):
-            total = sums[row, group]
-            for lane in range(LANES):
-                out[row, lane] += total * lows[group, lane]
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_EXACT)
-def product8(x: _Floats, codes: _Bytes, scales: _Floats, scratch: _Floats, out: _Floats) -> None:
-    """``out`` [rows, LANES]: ``x`` [rows, inputs] times one block of 8-bit weights.
-
-    ``scratch`` float32[GROUP + 2, LANES].
-    """
-    out[:] = 0
-    for group in range(codes.shape[0]):
-        for k in range(GROUP):
-            for lane in range(LANES):
-                scratch[k, lane] = np.float32(codes[group, k, lane])
-        _add_group(x, group, scratch, scales[group], out)
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_EXACT)
-def _add_group(x: _Floats, group: int, codes: _Floats, scales: _Floats, out: _Floats) -> None:
-    """``out`` [rows, LANES] plus one group's products; ``codes`` are numbers by now.
-
-    Two rows at a time: each loaded code serves both. The additions of a row are the same either
-    way. The last two rows of ``codes`` are for the sums.
-    """
-    rows, first = x.shape[0], group * GROUP
-    one, two = codes[GROUP], codes[GROUP + 1]
-    for row in range(0, rows - 1, 2):
-        _sum_two(x[row], x[row + 1], first, codes, one, two)
-        for lane in range(LANES):
-            out[row, lane] += scales[lane] * one[lane]
-            out[row + 1, lane] += scales[lane] * two[lane]
-    if rows % 2:
-        _sum_one(x[rows - 1], first, codes, one)
-        for lane in range(LANES):
-            out[rows - 1, lane] += scales[lane] * one[lane]
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_EXACT)
-def _sum_one(x: _Floats, first: int, codes: _Floats, total: _Floats) -> None:
-    """``total`` [LANES]: one group's sum over its inputs, in their order."""
-    total[:] = 0
-    for k in range(0, GROUP, 4):  # four inputs a pass: a quarter of the loads of ``total``
-        at = first + k
-        x0, x1, x2, x3 = x[at], x[at + 1], x[at + 2], x[at + 3]
-        for lane in range(LANES):
-            t = total[lane]
-            t += x0 * codes[k, lane]
-            t += x1 * codes[k + 1, lane]
-            t += x2 * codes[k + 2, lane]
-            t += x3 * codes[k + 3, lane]
-            total[lane] = t
-
-
-@numba.njit(nogil=True, cache=True, fastmath=_EXACT)
-def _sum_two(
-    x: _Floats, y: _Floats, first: int, codes: _Floats, total_x: _Floats, total_y: _Floats
-) -> None:
-    """``_sum_one`` of two rows."""
-    total_x[:] = 0
-    total_y[:] = 0
-    for k in range(0, GROUP, 4):
-        at = first + k
-        x0, x1, x2, x3 = x[at], x[at + 1], x[at + 2], x[at + 3]
-        y0, y1, y2, y3 = y[at], y[at + 1], y[at + 2], y[at + 3]
-        for lane in range(LANES):
-            t, u = total_x[lane], total_y[lane]
-            c0, c1, c2, c3 = (
-                codes[k, lane],
-                codes[k + 1, lane],
-                codes[k + 2, lane],
-                codes[k + 3, lane],
-            )
-            t += x0 * c0
-            u += y0 * c0
-            t += x1 * c1
-            u += y1 * c1
-            t += x2 * c2
-            u += y2 * c2
-            t += x3 * c3
-            u += y3 * c3
-            total_x[lane] = t
-            total_y[lane] = u
