@@ -275,7 +275,7 @@ async def test_a_real_process_that_is_killed_is_replaced_and_says_the_same(tmp_p
     try:
         info = await supervisor.start()
         await supervisor.warm_up(make_request("warm-up", max_tokens=2), None)
-        before = [chunk.text for chunk in await collect(supervisor, request)]
+        before = "".join(chunk.text for chunk in await collect(supervisor, request))
         async with aclosing(supervisor.submit(make_request("b", max_tokens=500))) as chunks:
             await anext(chunks)
             os.kill(engines[0].pid, signal.SIGKILL)
@@ -283,7 +283,7 @@ async def test_a_real_process_that_is_killed_is_replaced_and_says_the_same(tmp_p
                 async for _ in chunks:
                     pass
         await is_back.wait()
-        assert [chunk.text for chunk in await collect(supervisor, request)] == before
+        assert "".join(chunk.text for chunk in await collect(supervisor, request)) == before
         assert supervisor._info == info
     finally:
         await supervisor.close()
