@@ -59,5 +59,5 @@ def from_failure(failure: ServiceFailure) -> ServiceError:
         failure.message,
         metadata=failure.metadata,
         violations=violations,
-        retry_after_s=1.0 if code is Code.UNAVAILABLE else None,
+        retry_after_s=1.0 if code is Code.UNAVAILABLE or failure.reason == "QUEUE_FULL" else None,
     )

@@ -63,6 +63,18 @@ class BlockingStream:
         except StopAsyncIteration:
             raise StopIteration from None
 
+    def partials(self) -> Iterator[Any]:
+        partials = self._stream.partials()
+
+        async def run() -> Any:
+            return await anext(partials)
+
+        while True:
+            try:
+                yield self._runner.run(run())
+            except StopAsyncIteration:
+                return
+
     def cancel(self) -> None:
         async def run() -> None:
             self._stream.cancel()

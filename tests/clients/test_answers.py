@@ -72,6 +72,41 @@ def test_the_result_of_a_stream_reads_the_rest_of_it(server, open_client):
     assert list(stream) == []
 
 
+def test_what_it_has_come_to_is_there_while_it_comes(server, open_client):
+    client = open_client(server.address)
+    stream = client.stream_extract(Cat, "Hi.")
+    assert list(stream.partials()) == [{}, {"name": "Tom"}]
+    assert stream.result() == Cat("Tom")
+    assert list(stream.partials()) == []
+
+
+def test_what_was_read_before_anybody_asked_is_in_it(server, open_client):
+    client = open_client(server.address)
+    stream = client.stream("Hi.")
+    assert next(stream) == '{"name":'
+    assert list(stream.partials()) == [{"name": "Tom"}]
+    stream = client.stream("Hi.")
+    assert stream.result() == ANSWER
+    assert list(stream.partials()) == [{"name": "Tom"}]
+
+
+def delta(text):
+    return g.GenerateStreamResponse(request_id="r", delta=g.TextDelta(text=text))
+
+
+def test_a_number_that_is_all_there_is_comes_at_the_end(open_client):
+    with running(GenerateStream=[EVENTS[0], delta("1"), delta("2"), *EVENTS[-2:]]) as server:
+        assert list(open_client(server.address).stream("Hi.").partials()) == [12]
+
+
+def test_a_text_that_is_no_json_has_no_partial_values(open_client):
+    with running(GenerateStream=[EVENTS[0], delta("[1, Hello]"), *EVENTS[-2:]]) as server:
+        partials = open_client(server.address).stream("Hi.").partials()
+        with pytest.raises(syntaxd_client.AnswerError, match="from character 4 on") as caught:
+            next(partials)
+        assert caught.value.text == "[1, Hello]"
+
+
 def test_a_stream_that_ends_early_has_no_result(open_client):
     with running(GenerateStream=EVENTS[:-2]) as server:
         stream = open_client(server.address).stream("Hi.")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 import io
+import itertools
 import json
 import re
 import runpy
@@ -121,6 +122,19 @@ def test_a_stream_says_the_same(client):
         next(extracted)
         assert isinstance(extracted.result(), Pet)
         assert extracted.answer.complete
+
+
+def test_an_object_grows_while_it_is_written(client):
+    asked = {"temperature": 1, "seed": 3, "max_tokens": 60}
+    with client.stream_extract(Pet, "Describe a pet.", **asked) as stream:
+        grown = list(stream.partials())
+        pet = stream.result()
+    assert len(grown) >= 3
+    assert "price" not in grown[0]
+    for earlier, later in itertools.pairwise(grown):
+        assert list(earlier) == list(later)[: len(earlier)]
+        assert later["name"].startswith(earlier.get("name", ""))
+    assert Pet.model_validate(grown[-1]) == pet
 
 
 def test_messages_text_and_tokens_are_prompts(client):

@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
+import syntaxd_client
 from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import (
     constraint_pb2_grpc,
@@ -220,6 +221,18 @@ def test_an_engine_that_is_killed_ends_its_calls_and_the_next_one_serves(own):
         assert stub.Generate(asked, timeout=TIMEOUT).outputs[0].text == before
         assert status(own.model) == SERVING
     assert "the engine process ended: signal 9" in own.log.read_text()
+
+
+def test_who_is_refused_while_it_is_loaded_again_is_served_a_little_later(own, own_stub):
+    """By gRPC's own retries, at the time that the server named."""
+    begun(own_stub)
+    os.kill(engine_of(own), signal.SIGKILL)
+    with syntaxd_client.Client(own.address, timeout=TIMEOUT) as client:
+        while client.get_model().name:  # served without the engine
+            if "the engine process ended" in own.log.read_text():
+                break
+        assert client.generate("Yes?", choice=["yes"]).text == "yes"
+    assert "is up again" in own.log.read_text()
 
 
 def test_an_engine_that_is_not_to_be_replaced_ends_the_server(default_model, tmp_path):

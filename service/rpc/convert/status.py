@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import grpc
 from google.protobuf import any_pb2, duration_pb2, message
 from google.rpc import error_details_pb2, status_pb2
@@ -10,6 +12,8 @@ from grpc_status import rpc_status
 from service.errors import Code, ServiceError
 
 DOMAIN = "syntaxd"
+PUSHBACK_KEY = "grpc-retry-pushback-ms"
+PUSHBACK_SPREAD = 1.25
 
 # A status travels in the call's trailers, for which gRPC libraries accept 8 KiB by default; the
 # message is in it twice, once with what is not ASCII as %XX, and the details as base64.
@@ -78,9 +82,36 @@ def _violations(error: ServiceError) -> list[error_details_pb2.BadRequest.FieldV
 
 
 def to_grpc(error: ServiceError) -> grpc.Status:
-    """What ``context.abort_with_status`` takes."""
-    result: grpc.Status = rpc_status.to_status(to_proto(error))
-    return result
+    """What ``context.abort_with_status`` takes.
+
+    Beside the details it has a word for the retries that gRPC's clients make by themselves, which
+    do not read RetryInfo (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
+    """
+    found = rpc_status.to_status(to_proto(error))
+    pushback = _pushback_ms(error)
+    trailers = [*found.trailing_metadata]
+    if pushback is not None:
+        trailers.append((PUSHBACK_KEY, str(pushback)))
+    return _Status(found.code, found.details, tuple(trailers))
+
+
+class _Status(grpc.Status):
+    """gRPC has an interface and no class for it."""
+
+    def __init__(
+        self, code: grpc.StatusCode, details: str, trailers: tuple[tuple[str, str | bytes], ...]
+    ) -> None:
+        self.code = code
+        self.details = details
+        self.trailing_metadata = trailers
+
+
+def _pushback_ms(error: ServiceError) -> int | None:
+    """Milliseconds until the next attempt; -1: there should be none; None: as the client likes."""
+    if error.retry_after_s is not None:
+        # Spread: those who were refused together need not come back together.
+        return round(error.retry_after_s * 1_000 * random.uniform(1, PUSHBACK_SPREAD))  # noqa: S311
+    return -1 if error.code is Code.RESOURCE_EXHAUSTED else None
 
 
 def _packed(detail: message.Message) -> any_pb2.Any:

@@ -113,3 +113,37 @@ def test_codes_have_the_wire_numbers():
 def test_the_tree_in_the_docstring_is_whole():
     for kind in subclasses(ServiceError):
         assert kind.__name__ in (errors.__doc__ or "")
+
+
+def trailers(error):
+    return dict(status.to_grpc(error).trailing_metadata)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.Busy("QUEUE_FULL", "full", retry_after_s=2, quota="requests"),
+        errors.Unavailable("DRAINING", "stopping", retry_after_s=2),
+    ],
+)
+def test_retries_of_grpc_itself_are_told_the_time_and_a_little_more(error):
+    said = [int(trailers(error)[status.PUSHBACK_KEY]) for _ in range(50)]
+    assert all(2_000 <= each <= 2_000 * status.PUSHBACK_SPREAD for each in said)
+    assert len(set(said)) > 1  # those who were refused together come back one by one
+    assert details(error)["RetryInfo"].retry_delay.ToMilliseconds() == 2_000
+
+
+def test_they_are_told_not_to_where_it_is_of_no_use():
+    hopeless = ServiceError(Code.RESOURCE_EXHAUSTED, "COMPILE_TIMEOUT", "too long", quota="time")
+    assert trailers(hopeless)[status.PUSHBACK_KEY] == "-1"
+    wrong = errors.InvalidRequest("top_p", "is 2")
+    assert status.PUSHBACK_KEY not in trailers(wrong)  # whose code nobody repeats
+
+
+def test_a_full_engine_says_when_to_come_back_and_a_broken_constraint_does_not():
+    def failure(code, reason):
+        return refusals.from_failure(ServiceFailure(code=code, reason=reason, message="m"))
+
+    assert failure("RESOURCE_EXHAUSTED", "QUEUE_FULL").retry_after_s == 1
+    assert failure("UNAVAILABLE", "X").retry_after_s == 1
+    assert failure("RESOURCE_EXHAUSTED", "X").retry_after_s is None

@@ -45,6 +45,7 @@ from syntaxd_client.errors import (
 )
 from syntaxd_client.mapping import Keywords
 from syntaxd_client.options import JsonSchema, Message, Prompt
+from syntaxd_client.retries import Retry
 from syntaxd_client.streams import AsyncStream, Stream
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "NotFoundError",
     "Prompt",
     "ResourceExhaustedError",
+    "Retry",
     "ServerError",
     "Stop",
     "Stream",

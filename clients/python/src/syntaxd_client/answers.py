@@ -287,9 +287,14 @@ class Assembly:
                 self._summary = event.summary
         return ""
 
+    @property
+    def text(self) -> str:
+        """So far."""
+        return "".join(self._text)
+
     def answer(self) -> Answer:
         """After the last event."""
-        text = "".join(self._text)
+        text = self.text
         if self._finished is None or self._summary is None:
             raise AnswerError("the stream ended before its answer was whole", text)
         return Answer(

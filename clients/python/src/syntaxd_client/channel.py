@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 import grpc
 
+from syntaxd_client.retries import KEPT_REQUEST_BYTES, Retry
+
 ChannelOptions: TypeAlias = Sequence[tuple[str, Any]]
 """gRPC channel arguments, such as ``("grpc.keepalive_time_ms", 30_000)``."""
 
@@ -21,9 +23,15 @@ DEFAULT_ADDRESS = "127.0.0.1:50051"
 _MAX_ANSWER_BYTES = 64 << 20
 
 
-def channel_options(given: ChannelOptions) -> list[tuple[str, Any]]:
+def channel_options(given: ChannelOptions, retry: Retry | None) -> list[tuple[str, Any]]:
     """Ours, and the caller's after them: the last of a name counts."""
-    return [("grpc.max_receive_message_length", _MAX_ANSWER_BYTES), *given]
+    ours: list[tuple[str, Any]] = [("grpc.max_receive_message_length", _MAX_ANSWER_BYTES)]
+    if retry is None:
+        ours.append(("grpc.enable_retries", 0))
+    else:
+        ours.append(("grpc.service_config", retry.service_config()))
+        ours.append(("grpc.per_rpc_retry_buffer_size", KEPT_REQUEST_BYTES))
+    return [*ours, *given]
 
 
 def channel_credentials(

@@ -33,6 +33,7 @@ from syntaxd_client.pb.v1.constraint_pb2_grpc import ConstraintServiceStub
 from syntaxd_client.pb.v1.generation_pb2 import GenerateRequest
 from syntaxd_client.pb.v1.generation_pb2_grpc import GenerationServiceStub
 from syntaxd_client.pb.v1.model_pb2_grpc import ModelServiceStub
+from syntaxd_client.retries import DEFAULT_RETRY, Retry
 from syntaxd_client.streams import Events, Stream
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class Client:
         certificate: Pem | None = None,
         key: Pem | None = None,
         credentials: grpc.ChannelCredentials | None = None,
+        retry: Retry | None = DEFAULT_RETRY,
         options: ChannelOptions = (),
         metadata: Metadata = (),
         timeout: float | None = None,
@@ -64,9 +66,10 @@ class Client:
         With TLS if there is a ``ca``, whose certificate the server must have, or for what that
         does not say ``credentials`` of gRPC. ``certificate`` and ``key`` are the client's own, for
         servers that ask for one. ``metadata`` goes with every call; ``timeout`` is that of calls
-        which bring none. Raises TypeError, and OSError for a file that cannot be read.
+        which bring none, all attempts of one together; ``retry=None``: there is only one. Raises
+        TypeError, and OSError for a file that cannot be read.
         """
-        arguments = channel_options(options)
+        arguments = channel_options(options, retry)
         credentials = channel_credentials(credentials, ca, certificate, key)
         self._channel = (
             grpc.insecure_channel(address, arguments)

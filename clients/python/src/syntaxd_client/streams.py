@@ -1,7 +1,8 @@
 """A stream of text and the result at its end.
 
-Iterating gives pieces of text as they are generated; ``result()`` reads what is left and gives the
-whole. Leaving the ``with`` block, or ``cancel()``, stops the model within one step.
+Iterating gives pieces of text as they are generated, ``partials()`` what JSON they have come to;
+``result()`` reads what is left and gives the whole. Leaving the ``with`` block, or
+``cancel()``, stops the model within one step.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import grpc
 import grpc.aio
 
 from syntaxd_client import errors
 from syntaxd_client.answers import Answer, Assembly
+from syntaxd_client.errors import AnswerError
+from syntaxd_client.partial import PartialJson
 from syntaxd_client.pb.v1 import generation_pb2
 
 R = TypeVar("R")
@@ -35,11 +38,29 @@ class _Result(Generic[R]):
     def __init__(self, finish: Callable[[Answer], R]) -> None:
         self._finish = finish
         self._assembly = Assembly()
+        self._partial: PartialJson | None = None  # once somebody asked
 
     @property
     def answer(self) -> Answer:
         """The answer as generated. Raises AnswerError before the end of the stream."""
         return self._assembly.answer()
+
+    @property
+    def _partial_value(self) -> Any:
+        return self._partial.value if self._partial else None
+
+    def _grow(self, piece: str | None) -> bool:
+        """Takes the next piece (None: the end); whether there is more to see of the JSON."""
+        try:
+            has_grown = False
+            if self._partial is None:
+                self._partial = PartialJson()
+                has_grown = self._partial.push(self._assembly.text)  # what was read before, too
+            elif piece is not None:
+                has_grown = self._partial.push(piece)
+            return has_grown or (piece is None and self._partial.end())
+        except ValueError as error:
+            raise AnswerError(str(error), self._assembly.text) from None
 
 
 class Stream(_Result[R], Iterator[str]):
@@ -56,6 +77,20 @@ class Stream(_Result[R], Iterator[str]):
                     return text
         except grpc.RpcError as error:
             raise errors.from_call(error) from error
+
+    def partials(self) -> Iterator[Any]:
+        """What the answer has come to, as plain Python objects, each time there is more.
+
+        Objects, lists and strings grow; numbers, ``true``, ``false`` and ``null`` come once they
+        have ended. Each is a value of its own. The last one is the whole answer, for which
+        ``result()`` has the type that was asked for. Raises SyntaxdError, and AnswerError where
+        the text is no JSON.
+        """
+        for piece in self:
+            if self._grow(piece):
+                yield self._partial_value
+        if self._grow(None):
+            yield self._partial_value
 
     def result(self) -> R:
         """Reads the rest; what the call gives as a whole. Raises SyntaxdError."""
@@ -104,6 +139,14 @@ class AsyncStream(_Result[R], AsyncIterator[str]):
                 raise  # it is our caller's task that is cancelled
             raise errors.cancelled() from error
         raise StopAsyncIteration
+
+    async def partials(self) -> AsyncIterator[Any]:
+        """As ``Stream.partials``."""
+        async for piece in self:
+            if self._grow(piece):
+                yield self._partial_value
+        if self._grow(None):
+            yield self._partial_value
 
     async def result(self) -> R:
         """Reads the rest; what the call gives as a whole. Raises SyntaxdError."""
