@@ -11,6 +11,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from typing import Any
 
+import msgspec
 import torch
 
 from service.engine.admission import max_output, refusal
@@ -75,7 +76,7 @@ class Decoder:
         )
         self._advancer = Advancer(endings, token_bytes, clock)
         self._clock = clock
-        self._live: dict[str, Sequence] = {}
+        self._live: dict[str, list[Sequence]] = {}  # the outputs of a request, by index
         self._chunks: list[Chunk] = []
 
     @property
@@ -93,7 +94,7 @@ class Decoder:
         """How full it is."""
         return Load(
             running=len(self._scheduler.running),
-            waiting=len(self._scheduler.waiting),
+            waiting=len(self._scheduler.waiting) + len(self._scheduler.held),
             kv_used_blocks=self._kv.num_blocks - self._kv.num_free_blocks,
             kv_blocks=self._kv.num_blocks,
             preemptions=self._scheduler.num_preemptions,
@@ -108,28 +109,33 @@ class Decoder:
         compile_us: int = 0,
     ) -> None:
         """Queues the request, or refuses it: the next ``step`` says so in its Finish."""
-        sequence = Sequence(
-            request,
-            grammar,
-            max_output=max_output(request, self._kv),
-            arrived=self._clock() if arrived is None else arrived,
-            compile_us=compile_us,
-        )
-        refused = self._refusal(sequence)
+        sequences = [
+            Sequence(
+                with_seed_of(request, index),
+                grammar,
+                max_output=max_output(request, self._kv),
+                arrived=self._clock() if arrived is None else arrived,
+                compile_us=compile_us,
+                index=index,
+            )
+            for index in range(request.n)
+        ]
+        first, *others = sequences
+        refused = self._refusal(first)
         if refused:
-            self._chunks.append(self._chunk_of_failure(sequence, refused))
+            self._chunks.append(self._chunk_of_failure(first, refused))
             return
-        self._live[request.request_id] = sequence
-        self._scheduler.add(sequence)
+        self._live[request.request_id] = sequences
+        self._scheduler.add(first)
+        for sequence in others:
+            self._scheduler.hold(sequence)
 
     def cancel(self, request_id: str) -> None:
         """Frees the request's row now; the next ``step`` emits its Finish. Ignores unknown ids."""
-        sequence = self._live.get(request_id)
-        if sequence:
-            self._finish(sequence, Ending(FinishReason.CANCELLED, complete=False))
+        self._end(request_id, Ending(FinishReason.CANCELLED, complete=False))
 
     def step(self) -> list[Chunk]:
-        """One step of everyone who runs. Chunks in order of admission, at most one a request."""
+        """One step of everyone who runs. Chunks in order of admission, at most one an output."""
         started = self._clock()
         self._expire(started)
         for sequence in self._scheduler.admit():
@@ -158,16 +164,19 @@ class Decoder:
 
     def _begin(self, sequence: Sequence) -> None:
         """At (first) admission: what the constraint forces at once needs no model."""
-        if sequence.admitted is None:
-            sequence.admitted = self._clock()
-            self._guarded(sequence, self._advancer.settle)
+        if sequence.admitted is not None:
+            return
+        for each in list(self._live[sequence.request.request_id]):
+            each.admitted = self._clock()
+            if not each.is_finished:  # by a fault in another one
+                self._guarded(each, self._advancer.settle)
 
     def _expire(self, now: float) -> None:
-        for sequence in list(self._live.values()):
-            deadline = sequence.request.deadline
+        for first, *_ in list(self._live.values()):
+            deadline = first.request.deadline
             if deadline is not None and now >= deadline:
                 passed = "the request's deadline passed"
-                self._fail(sequence, failure("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", passed))
+                self._fail(first, failure("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", passed))
 
     # --- one step ---
 
@@ -176,7 +185,7 @@ class Decoder:
         planned.sort(key=lambda p: p.sequence.matcher is None)  # see ``choosing``
         try:
             fed, logits = self._compute(planned)
-            rows = [f for f in fed if f.logits is not None]
+            rows = [each for f in fed if f.logits is not None for each in self._with_others(f)]
             while rows:
                 rows = self._choose(rows, logits)
         except Exception:  # noqa: BLE001 - whatever it is, these requests end and the loop goes on
@@ -203,6 +212,14 @@ class Decoder:
             self._remember(p.sequence)
         return fed, logits
 
+    def _with_others(self, fed: Fed) -> list[Fed]:
+        """The row, and if it was held back for it, the request's other outputs that have room."""
+        first = fed.sequence
+        others = [s for s in self._live[first.request.request_id] if s in self._scheduler.held]
+        if not others:
+            return [fed]
+        return [fed, *(fed.alike(s) for s in self._scheduler.fork(others, first))]
+
     def _choose(self, rows: list[Fed], logits: torch.Tensor) -> list[Fed]:
         """The next token of each row; the rows whose token after that can be chosen too."""
         sequences = [f.sequence for f in rows]
@@ -214,17 +231,23 @@ class Decoder:
         for f, token, ok in zip(
             rows, sampled.token_ids.tolist(), sampled.ok.tolist(), strict=True
         ):
-            if not ok:
-                self._fail(f.sequence, internal(incident("the model's logits are not numbers")))
-                continue
-            self._guarded(f.sequence, self._accept, f, token)
-            if f.sequence.is_finished:
-                continue
-            self._remember(f.sequence)
-            if f.goes_on:
+            # Finished already: by a fault in another output of its request.
+            if not f.sequence.is_finished and self._take(f, token, ok=ok):
                 further.append(f)
         self.times.advance += self._clock() - at
         return further
+
+    def _take(self, fed: Fed, token: int, *, ok: bool) -> bool:
+        """One row's chosen token; whether it can choose another one in this step."""
+        sequence = fed.sequence
+        if not ok:
+            self._fail(sequence, internal(incident("the model's logits are not numbers")))
+            return False
+        self._guarded(sequence, self._accept, fed, token)
+        if sequence.is_finished:
+            return False
+        self._remember(sequence)
+        return fed.goes_on
 
     def _accept(self, sequence: Sequence, fed: Fed, token: int) -> Ending | None:
         ending = self._advancer.accept(sequence, token)
@@ -250,13 +273,21 @@ class Decoder:
     # --- the end ---
 
     def _fail(self, sequence: Sequence, why: ServiceFailure) -> None:
-        self._finish(sequence, Ending(FinishReason.ERROR, complete=False), why)
+        """An error ends the request, all its outputs."""
+        self._end(sequence.request.request_id, Ending(FinishReason.ERROR, complete=False), why)
+
+    def _end(self, request_id: str, ending: Ending, error: ServiceFailure | None = None) -> None:
+        for sequence in list(self._live.get(request_id, ())):
+            if not sequence.is_finished:
+                self._finish(sequence, ending, error)
 
     def _finish(
         self, sequence: Sequence, ending: Ending, error: ServiceFailure | None = None
     ) -> None:
         self._scheduler.remove(sequence)
-        del self._live[sequence.request.request_id]
+        request_id = sequence.request.request_id
+        if all(each.is_finished for each in self._live[request_id]):
+            del self._live[request_id]
         detail = ending.detail
         if detail.stop_string is None and detail.stop_regex is None:  # else nothing may follow
             sequence.flush_text()
@@ -284,3 +315,13 @@ class Decoder:
             error=why,
         )
         return Chunk(request_id=sequence.request.request_id, finish=finish)
+
+
+def with_seed_of(request: GenerationRequest, index: int) -> GenerationRequest:
+    """The request as its output number ``index`` sees it."""
+    if index == 0:
+        return request
+    seed = (request.sampling.seed + index) % 2**64
+    return msgspec.structs.replace(
+        request, sampling=msgspec.structs.replace(request.sampling, seed=seed)
+    )

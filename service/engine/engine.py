@@ -34,7 +34,14 @@ from service.engine.messages import (
     frame,
     pack_lexemes,
 )
-from service.engine.types import Chunk, EngineSettings, GenerationRequest, Load, ModelInfo
+from service.engine.types import (
+    Chunk,
+    EngineSettings,
+    FinishReason,
+    GenerationRequest,
+    Load,
+    ModelInfo,
+)
 from service.errors import ServiceError, Unavailable
 
 if TYPE_CHECKING:
@@ -74,15 +81,19 @@ class _Streams:
         for queue in self._queues.values():
             queue.put_nowait(error)
 
-    async def chunks(self, queue: asyncio.Queue[Chunk | ServiceError]) -> AsyncIterator[Chunk]:
-        """Until the one with ``finish``. Raises ServiceError."""
-        while True:
+    async def chunks(
+        self, queue: asyncio.Queue[Chunk | ServiceError], num_outputs: int
+    ) -> AsyncIterator[Chunk]:
+        """Until all outputs have ended, or one did not end well. Raises ServiceError."""
+        while num_outputs:
             chunk = await queue.get()
             if isinstance(chunk, ServiceError):
                 raise chunk
             yield chunk
             if chunk.finish:
-                return
+                num_outputs -= 1
+                if chunk.finish.reason in {FinishReason.ERROR, FinishReason.CANCELLED}:
+                    return
 
 
 class EngineClient:
@@ -138,22 +149,22 @@ class EngineClient:
     async def submit(
         self, request: GenerationRequest, lexemes: Mapping[str, Dfa] | None = None
     ) -> AsyncGenerator[Chunk, None]:
-        """The request's chunks; the last has ``finish``. Leaving early cancels the request.
+        """The request's chunks, until all outputs ended. Leaving early cancels the request.
 
         Raises Unavailable when the engine is not there, or goes.
         """
         if self._end_reason is not None or self._writer is None:
             raise _gone(self._end_reason or "it is not started")
         queue = self._streams.open(request.request_id)
-        finished = False
+        num_finished = 0
         try:
             self._send(Submit(request, pack_lexemes(lexemes)))
-            async for chunk in self._streams.chunks(queue):
-                finished = chunk.finish is not None
+            async for chunk in self._streams.chunks(queue, request.n):
+                num_finished += chunk.finish is not None
                 yield chunk
         finally:
             self._streams.close(request.request_id)
-            if not finished:
+            if num_finished < request.n:
                 self.cancel(request.request_id)
 
     def cancel(self, request_id: str) -> None:
@@ -224,16 +235,16 @@ class LocalEngine:
     ) -> AsyncIterator[Chunk]:
         """See ``EngineClient.submit``."""
         queue = self._streams.open(request.request_id)
-        finished = False
+        num_finished = 0
         try:
             self._core.submit(request, lexemes or {})
             self._wake()
-            async for chunk in self._streams.chunks(queue):
-                finished = chunk.finish is not None
+            async for chunk in self._streams.chunks(queue, request.n):
+                num_finished += chunk.finish is not None
                 yield chunk
         finally:
             self._streams.close(request.request_id)
-            if not finished:
+            if num_finished < request.n:
                 self.cancel(request.request_id)
 
     def cancel(self, request_id: str) -> None:

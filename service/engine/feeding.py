@@ -11,6 +11,7 @@ same masks, penalties and random numbers as in a step of its own.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence as Seq
 
 from service.engine.drafting import Draft, Drafter
@@ -31,6 +32,12 @@ class Fed:
         self._first_logits = first_logits
         self._num_right = 0  # guesses
         self._num_said = planned.num_tokens  # tokens of the row that are the sequence's too
+
+    def alike(self, sequence: Sequence) -> Fed:
+        """The same for a sequence forked from this one, which chooses from the same logits."""
+        other = copy.copy(self)
+        other.sequence, other._draft = sequence, None  # noqa: SLF001 - its own class
+        return other
 
     @property
     def logits(self) -> int | None:

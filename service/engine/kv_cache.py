@@ -9,6 +9,9 @@ With ``share_prefixes`` a full block is remembered under its tokens and all thos
 row that begins with the same tokens holds the same blocks instead of computing them; nobody writes
 to a full block, so nothing is ever copied. A remembered block that no row holds is idle: it counts
 as free, and the one that was idle longest is forgotten when somebody needs room.
+
+A row may be forked, to go on in two ways: the other one holds the same full blocks, and a copy of
+the last one.
 """
 
 from __future__ import annotations
@@ -120,6 +123,28 @@ class KVCache:
         self._row_remembered[row] = len(blocks)
         return len(blocks) * BLOCK
 
+    def fork(self, row: int, num_computed: int) -> int | None:
+        """Another row that holds the first ``num_computed`` tokens of ``row``; None without room.
+
+        There must be an unused row.
+        """
+        blocks = self._row_blocks[row]
+        assert blocks is not None, f"row {row} is not open"
+        num_full = num_computed // BLOCK
+        other = self.open_row()
+        shared = blocks[:num_full]
+        for block in shared:
+            self._holders[block] += 1
+        self._row_blocks[other] = list(shared)
+        self.tables[other, :num_full] = shared
+        self._row_remembered[other] = min(self._row_remembered[row], num_full)
+        if not self.grow(other, num_computed):
+            self.close_row(other)
+            return None
+        if num_computed % BLOCK:
+            self._copy(blocks[num_full], int(self.tables[other, num_full]))
+        return other
+
     def remember(self, row: int, token_ids: Sequence[int], num_computed: int) -> None:
         """Notes what the row's full blocks hold: ``token_ids``, the first ``num_computed``."""
         blocks = self._row_blocks[row]
@@ -184,12 +209,19 @@ class KVCache:
         assert sorted([*self._free_blocks, *self._idle]) == unheld, (
             "a block is lost, or held twice"
         )
-        assert self.share_prefixes or max(held_by) <= 1, "a block is held twice"
         assert self._idle.keys() <= self._ids.keys(), "an idle block is of no use"
         assert not self._ids.keys() & set(self._free_blocks), "a remembered block is free"
         found = {block: prefix for prefix, block in self._remembered.items()}
         assert found == self._prefixes, "a block is remembered as something else"
         assert found.keys() == self._ids.keys(), "a remembered block has no id"
+
+    def _copy(self, source: int, target: int) -> None:
+        if self.key_pool is not None and self.value_pool is not None:
+            self.key_pool[:, target] = self.key_pool[:, source]
+            self.value_pool[:, target] = self.value_pool[:, source]
+            return
+        for layer in (*self.keys, *self.values):
+            layer[target] = layer[source]
 
     def _forget_one(self) -> int:
         """The block that was idle longest; what follows it is never found again."""

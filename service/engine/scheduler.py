@@ -7,6 +7,9 @@ step. Blocks are taken as a row grows; when none is free the youngest row is pre
 its blocks up, waits at the head of the queue and later computes its tokens again. The oldest row
 is never preempted, so everyone finishes.
 
+Further outputs of a request are held until its prompt is computed; then each gets a row that
+shares what the first one's holds (``fork``), or waits for one like anybody else.
+
 In reproducible mode rows reserve all they may need when admitted and are never preempted, and
 chunks end at fixed places: what is computed together then depends on the row alone (decision 14).
 """
@@ -33,6 +36,7 @@ class Scheduler:
     def __init__(self, kv: KVCache, *, step_tokens: int, reproducible: bool = False) -> None:
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
+        self.held: list[Sequence] = []
         self.num_preemptions = 0
         self._kv = kv
         self._step_tokens = step_tokens
@@ -41,6 +45,31 @@ class Scheduler:
     def add(self, sequence: Sequence) -> None:
         """At the end of the queue."""
         self.waiting.append(sequence)
+
+    def hold(self, sequence: Sequence) -> None:
+        """For ``fork``; meanwhile nobody waits for it."""
+        self.held.append(sequence)
+
+    def fork(self, sequences: list[Sequence], of: Sequence) -> list[Sequence]:
+        """Lets held ones run on from where ``of`` is, those that have room; the others wait."""
+        forked, left = [], list(sequences)
+        while left and self._kv.num_free_rows:
+            row = self._kv.fork(of.kv_row, of.num_computed)
+            if row is None:
+                break
+            if not self._kv.grow(row, max(self._initial_tokens(left[0]), of.num_computed)):
+                self._kv.close_row(row)
+                break
+            sequence = left.pop(0)
+            sequence.kv_row, sequence.num_computed = row, of.num_computed
+            sequence.move(State.RUNNING)
+            forked.append(sequence)
+        for sequence in sequences:
+            self.held.remove(sequence)
+        place = self.running.index(of) + 1
+        self.running[place:place] = forked
+        self.waiting.extendleft(reversed(left))
+        return forked
 
     def admit(self) -> list[Sequence]:
         """Moves those that fit from waiting to running, in order of arrival."""
@@ -76,6 +105,8 @@ class Scheduler:
         if sequence.state is State.RUNNING:
             self.running.remove(sequence)
             self._release_row(sequence)
+        elif sequence in self.held:
+            self.held.remove(sequence)
         else:
             self.waiting.remove(sequence)
         sequence.move(State.FINISHED)

@@ -81,7 +81,7 @@ MOVES = {
 
 
 class Sequence:
-    """One accepted request. Times are seconds on the decoder's clock."""
+    """One output of an accepted request. Times are seconds on the decoder's clock."""
 
     def __init__(
         self,
@@ -91,8 +91,10 @@ class Sequence:
         max_output: int,
         arrived: float,
         compile_us: int = 0,
+        index: int = 0,
     ) -> None:
         self.request = request
+        self.index = index  # of its request's outputs
         self.max_output = max_output  # R of decision 8
         self.token_ids = list(request.prompt_ids)
         self.num_prompt = len(request.prompt_ids)
@@ -208,6 +210,7 @@ class Sequence:
             return None
         chunk = Chunk(
             request_id=self.request.request_id,
+            index=self.index,
             text="".join(self._new_text),
             tokens=tuple(self._new_tokens),
             finish=finish,
@@ -219,10 +222,10 @@ class Sequence:
     def usage(self) -> Usage:
         """Tokens so far."""
         return Usage(
-            prompt_tokens=self.num_prompt,
+            prompt_tokens=self.num_prompt if self.index == 0 else 0,
             completion_tokens=self.num_output,
             forced_tokens=self.num_forced,
-            cached_tokens=self.num_cached,
+            cached_tokens=self.num_cached if self.index == 0 else 0,
             drafted_tokens=self.num_drafted,
             accepted_draft_tokens=self.num_accepted,
         )

@@ -83,6 +83,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     prompt_ids: tuple[int, ...]
     sampling: Sampling
+    n: int = 1  # outputs; number i is what seed + i alone would give
     stopping: Stopping = Stopping()
     constraint: Constraint | None = None
     guaranteed: bool = True  # False: BEST_EFFORT
@@ -102,6 +103,8 @@ class StopDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one output; the prompt's tokens are counted with the first of a request."""
+
     prompt_tokens: int
     completion_tokens: int
     forced_tokens: int
@@ -146,9 +149,13 @@ class Token(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of one request: at most one per request and step. The last one has ``finish``."""
+    """Progress of one output: at most one per output and step. Its last one has ``finish``.
+
+    A request ends when all its outputs have, or with the first error or cancel.
+    """
 
     request_id: str
+    index: int = 0  # of the output
     text: str = ""  # whole UTF-8 characters, never cumulative
     tokens: tuple[Token, ...] = ()  # those accepted in this step (text may lag behind)
     finish: Finish | None = None

@@ -59,3 +59,4 @@ class Draft:
     constraint: Constraint | ConstraintId | None
     guaranteed: bool
     report: Report
+    n: int = 1  # outputs

@@ -36,7 +36,7 @@ class Engine(Protocol):
     def submit(
         self, request: GenerationRequest, lexemes: Mapping[str, Dfa] | None
     ) -> AsyncIterator[Chunk]:
-        """Chunks of one request, the last one with ``finish``."""
+        """Chunks of one request, the last one of each output with ``finish``."""
         ...
 
     def cancel(self, request_id: str) -> None:
@@ -160,6 +160,7 @@ class Front:
             request_id=draft.request_id,
             prompt_ids=prompt_ids,
             sampling=draft.sampling,
+            n=draft.n,
             stopping=draft.stopping,
             constraint=known.constraint if known else None,
             guaranteed=draft.guaranteed,
@@ -173,7 +174,7 @@ class Front:
         )
 
     async def chunks(self, accepted: Accepted) -> AsyncIterator[Chunk]:
-        """The engine's chunks, at least one token each but the last. Raises ServiceError."""
+        """The engine's, at least one token each but an output's last. Raises ServiceError."""
         async for chunk in self._engine.submit(accepted.request, accepted.lexemes):
             if chunk.finish and chunk.finish.error:
                 raise refusals.from_failure(chunk.finish.error)

@@ -28,8 +28,8 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
     ) -> generation_pb2.GenerateResponse:
         front = self._front
         async with answering_errors(context), self._accepted(request, context) as accepted:
-            output = await stream.collect(front.chunks(accepted))
-            return answer.whole(accepted, output, front.model.name, front.tokenizer.token_bytes)
+            outputs = await stream.collect(front.chunks(accepted))
+            return answer.whole(accepted, outputs, front.model.name, front.tokenizer.token_bytes)
         raise AssertionError("abort raises")
 
     @override
@@ -40,9 +40,13 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
         async with answering_errors(context), self._accepted(request, context) as accepted:
             yield answer.started(accepted, front.model.name)
             chunks = stream.coalesce(front.chunks(accepted), accepted.report.stream_interval)
+            ends = []
             async for chunk in chunks:
                 for event in answer.events(accepted, chunk, front.tokenizer.token_bytes):
                     yield event
+                if chunk.finish:
+                    ends.append(chunk.finish)
+            yield answer.summary(accepted, ends)
 
     @asynccontextmanager
     async def _accepted(

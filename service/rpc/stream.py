@@ -1,43 +1,56 @@
-"""Chunks of one request put together: a few for a stream's events, all for one answer."""
+"""Chunks of one request put together, output by output: some for an event, all for an answer."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from service.engine.types import Chunk, Token
 
 
 async def coalesce(chunks: AsyncIterator[Chunk], interval: int) -> AsyncIterator[Chunk]:
-    """Chunks of at least ``interval`` tokens; the first and the last are not held back."""
-    text: list[str] = []
-    tokens: list[Token] = []
-    first = True
+    """Chunks of at least ``interval`` tokens; an output's first and last are not held back."""
+    held: defaultdict[int, _Held] = defaultdict(_Held)
+    begun: set[int] = set()
     async for chunk in chunks:
-        text.append(chunk.text)
-        tokens.extend(chunk.tokens)
-        if first or chunk.finish or len(tokens) >= interval:
-            yield Chunk(
-                request_id=chunk.request_id,
-                text="".join(text),
-                tokens=tuple(tokens),
-                finish=chunk.finish,
-            )
-            text, tokens, first = [], [], False
+        output = held[chunk.index]
+        output.add(chunk)
+        is_first = chunk.index not in begun
+        if is_first or chunk.finish or len(output.tokens) >= interval:
+            begun.add(chunk.index)
+            yield output.joined(chunk)
+            del held[chunk.index]
 
 
-async def collect(chunks: AsyncIterator[Chunk]) -> Chunk:
-    """One chunk that is all of them; it has ``finish``."""
-    text: list[str] = []
-    tokens: list[Token] = []
-    last: Chunk | None = None
-    async for last in chunks:
-        text.append(last.text)
-        tokens.extend(last.tokens)
-    assert last is not None
-    assert last.finish is not None, "every request ends with a finish"
-    return Chunk(
-        request_id=last.request_id,
-        text="".join(text),
-        tokens=tuple(tokens),
-        finish=last.finish,
-    )
+async def collect(chunks: AsyncIterator[Chunk]) -> list[Chunk]:
+    """For each output, by index, one chunk that is all of its; it has ``finish``."""
+    held: defaultdict[int, _Held] = defaultdict(_Held)
+    whole: dict[int, Chunk] = {}
+    async for chunk in chunks:
+        held[chunk.index].add(chunk)
+        if chunk.finish:
+            whole[chunk.index] = held[chunk.index].joined(chunk)
+    assert whole, "every request ends with a finish"
+    assert whole.keys() == held.keys(), "every output ends with a finish"
+    return [whole[index] for index in sorted(whole)]
+
+
+class _Held:
+    """Of one output."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.tokens: list[Token] = []
+
+    def add(self, chunk: Chunk) -> None:
+        self.text.append(chunk.text)
+        self.tokens.extend(chunk.tokens)
+
+    def joined(self, last: Chunk) -> Chunk:
+        return Chunk(
+            request_id=last.request_id,
+            index=last.index,
+            text="".join(self.text),
+            tokens=tuple(self.tokens),
+            finish=last.finish,
+        )

@@ -190,6 +190,30 @@ def test_constraints_and_tokens(open_client):
             client.compile()
 
 
+def test_several_outputs_of_an_answer_and_of_a_stream(open_client):
+    texts = ["yes", "no", "maybe"]
+    response = g.GenerateResponse(
+        outputs=[g.Output(index=i, text=text, complete=True) for i, text in enumerate(texts)]
+    )
+    events = [g.GenerateStreamResponse(started=g.Started(model="tiny"))]
+    for place in range(5):  # a letter of each in turn, the last one first
+        for i in reversed(range(3)):
+            delta = g.TextDelta(index=i, text=texts[i][place : place + 1])
+            events.append(g.GenerateStreamResponse(delta=delta))
+    events += [
+        g.GenerateStreamResponse(finished=g.Finished(index=i, complete=True)) for i in (1, 0, 2)
+    ]
+    events.append(g.GenerateStreamResponse(summary=g.Summary()))
+    with running(Generate=response, GenerateStream=events) as server:
+        client = open_client(server.address)
+        got = client.generate("Well?", n=3)
+        assert server.requests[-1].sampling.n == 3
+        stream = client.stream("Well?", n=3)
+        assert "".join(stream) == "yes"
+        for answer in (got, stream.result()):
+            assert [each.text for each in (answer, *answer.others)] == texts
+
+
 def test_models_of_all_pages(open_client):
     def page(request: m.ListModelsRequest) -> m.ListModelsResponse:
         names = {"": ("a", "2"), "2": ("b", "")}

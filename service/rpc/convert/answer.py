@@ -26,28 +26,34 @@ _WARNINGS = {"FORMAT_UNKNOWN"}
 
 
 def whole(
-    accepted: Accepted, chunk: domain.Chunk, model: str, token_bytes: TokenBytes
+    accepted: Accepted, outputs: Sequence[domain.Chunk], model: str, token_bytes: TokenBytes
 ) -> generation_pb2.GenerateResponse:
-    """The answer of Generate; ``chunk`` is the whole output."""
-    finish = chunk.finish
-    assert finish is not None
+    """The answer of Generate; each chunk is a whole output."""
+    ends = [chunk.finish for chunk in outputs if chunk.finish]
     return generation_pb2.GenerateResponse(
         request_id=accepted.request.request_id,
         model=model,
-        outputs=[
-            generation_pb2.Output(
-                text=chunk.text,
-                finish_reason=_FINISH_REASONS[finish.reason],
-                stop_detail=_stop_detail(finish.detail),
-                complete=finish.complete,
-                abandoned_stop_regex=_abandoned(accepted, finish),
-                tokens=_tokens(chunk.tokens, accepted.report, token_bytes),
-            )
-        ],
-        usage=_usage(finish.usage),
-        timing=_timing(finish.timing, accepted.report),
+        outputs=[_output(accepted, chunk, token_bytes) for chunk in outputs],
+        usage=_usage(ends),
+        timing=_timing(ends, accepted.report),
         diagnostics=diagnostics(accepted.diagnostics),
-        effective_sampling=_sampling(accepted.request.sampling),
+        effective_sampling=_sampling(accepted.request),
+    )
+
+
+def _output(
+    accepted: Accepted, chunk: domain.Chunk, token_bytes: TokenBytes
+) -> generation_pb2.Output:
+    finish = chunk.finish
+    assert finish is not None
+    return generation_pb2.Output(
+        index=chunk.index,
+        text=chunk.text,
+        finish_reason=_FINISH_REASONS[finish.reason],
+        stop_detail=_stop_detail(finish.detail),
+        complete=finish.complete,
+        abandoned_stop_regex=_abandoned(accepted, finish),
+        tokens=_tokens(chunk.tokens, accepted.report, token_bytes),
     )
 
 
@@ -59,7 +65,7 @@ def started(accepted: Accepted, model: str) -> generation_pb2.GenerateStreamResp
             model=model,
             prompt_tokens=len(accepted.request.prompt_ids),
             diagnostics=diagnostics(accepted.diagnostics),
-            effective_sampling=_sampling(accepted.request.sampling),
+            effective_sampling=_sampling(accepted.request),
         ),
     )
 
@@ -67,31 +73,38 @@ def started(accepted: Accepted, model: str) -> generation_pb2.GenerateStreamResp
 def events(
     accepted: Accepted, chunk: domain.Chunk, token_bytes: TokenBytes
 ) -> Iterable[generation_pb2.GenerateStreamResponse]:
-    """The events that one chunk becomes: a delta, and with the last one the end."""
+    """The events that one chunk becomes: a delta, and with its output's last one the end."""
     request_id = accepted.request.request_id
     if chunk.text or chunk.tokens:
         yield generation_pb2.GenerateStreamResponse(
             request_id=request_id,
             delta=generation_pb2.TextDelta(
-                text=chunk.text, tokens=_tokens(chunk.tokens, accepted.report, token_bytes)
+                index=chunk.index,
+                text=chunk.text,
+                tokens=_tokens(chunk.tokens, accepted.report, token_bytes),
             ),
         )
     if finish := chunk.finish:
         yield generation_pb2.GenerateStreamResponse(
             request_id=request_id,
             finished=generation_pb2.Finished(
+                index=chunk.index,
                 finish_reason=_FINISH_REASONS[finish.reason],
                 stop_detail=_stop_detail(finish.detail),
                 complete=finish.complete,
                 abandoned_stop_regex=_abandoned(accepted, finish),
             ),
         )
-        yield generation_pb2.GenerateStreamResponse(
-            request_id=request_id,
-            summary=generation_pb2.Summary(
-                usage=_usage(finish.usage), timing=_timing(finish.timing, accepted.report)
-            ),
-        )
+
+
+def summary(
+    accepted: Accepted, ends: Sequence[domain.Finish]
+) -> generation_pb2.GenerateStreamResponse:
+    """The last event of a stream: what its outputs took together."""
+    return generation_pb2.GenerateStreamResponse(
+        request_id=accepted.request.request_id,
+        summary=generation_pb2.Summary(usage=_usage(ends), timing=_timing(ends, accepted.report)),
+    )
 
 
 def _tokens(
@@ -132,26 +145,34 @@ def _abandoned(accepted: Accepted, finish: domain.Finish) -> list[str]:
     return [patterns[place] for place in finish.abandoned]
 
 
-def _usage(usage: domain.Usage) -> generation_pb2.Usage:
+def _usage(ends: Sequence[domain.Finish]) -> generation_pb2.Usage:
+    def total(name: str) -> int:
+        return sum(getattr(end.usage, name) for end in ends)
+
+    prompt, completion = total("prompt_tokens"), total("completion_tokens")
     return generation_pb2.Usage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        forced_tokens=usage.forced_tokens,
-        drafted_tokens=usage.drafted_tokens,
-        accepted_draft_tokens=usage.accepted_draft_tokens,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        forced_tokens=total("forced_tokens"),
+        drafted_tokens=total("drafted_tokens"),
+        accepted_draft_tokens=total("accepted_draft_tokens"),
     )
 
 
-def _timing(timing: domain.Timing, report: Report) -> generation_pb2.Timing | None:
+def _timing(ends: Sequence[domain.Finish], report: Report) -> generation_pb2.Timing | None:
+    """Of several outputs: from the first one's first token to the last one's last."""
     if not report.timing:
         return None
+    timings = [end.timing for end in ends]
+    first = min(timing.time_to_first_token_us for timing in timings)
+    last = max(timing.time_to_first_token_us + timing.decode_us for timing in timings)
     return generation_pb2.Timing(
-        queue_us=timing.queue_us,
-        compile_us=timing.compile_us,
-        time_to_first_token_us=timing.time_to_first_token_us,
-        decode_us=timing.decode_us,
-        mask_us=timing.mask_us,
+        queue_us=min(timing.queue_us for timing in timings),
+        compile_us=min(timing.compile_us for timing in timings),
+        time_to_first_token_us=first,
+        decode_us=last - first,
+        mask_us=sum(timing.mask_us for timing in timings),
     )
 
 
@@ -172,8 +193,10 @@ def diagnostics(remarks: Iterable[Diagnostic]) -> list[constraint_pb2.Diagnostic
     ]
 
 
-def _sampling(sampling: domain.Sampling) -> generation_pb2.SamplingParams:
+def _sampling(request: domain.GenerationRequest) -> generation_pb2.SamplingParams:
+    sampling = request.sampling
     return generation_pb2.SamplingParams(
+        n=request.n,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         top_k=sampling.top_k,

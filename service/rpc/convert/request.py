@@ -19,6 +19,7 @@ from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenI
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2
 
 MAX_REQUEST_ID_BYTES = 128  # it is written into every log line
+MAX_OUTPUTS = 64  # of one request, which holds one place in the queue
 MAX_LOGIT_BIAS = 1024  # each is added at every token
 MAX_WHITESPACE_RUN = 256  # it bounds how long an answer may be for nothing
 MIN_TEMPERATURE = 1e-4  # below it, and above 0, logits overflow binary32
@@ -67,6 +68,7 @@ def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
         constraint=asked or unit,
         guaranteed=_one_of("completion_policy", request.completion_policy, _GUARANTEED),
         report=_report(request.response),
+        n=_outputs(request.sampling),
     )
 
 
@@ -158,6 +160,13 @@ def _sampling(
         seed=given.seed if given.HasField("seed") else secrets.randbits(64),
         logit_bias=_logit_bias(given, model.vocab_size),
     )
+
+
+def _outputs(given: generation_pb2.SamplingParams) -> int:
+    count = given.n if given.HasField("n") else 1
+    if not 1 <= count <= MAX_OUTPUTS:
+        raise InvalidRequest("sampling.n", f"{count} is not at least 1 and at most {MAX_OUTPUTS}")
+    return count
 
 
 def _logit_bias(

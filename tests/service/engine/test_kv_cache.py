@@ -176,8 +176,8 @@ class DecoderMachine(RuleBasedStateMachine):
             drafter=Drafter(fakes.token_bytes, list, always=True) if self.DRAFTS else None,
             clock=lambda: self.now,
         )
-        self.open: set[str] = set()
-        self.texts: dict[str, str] = {}
+        self.open: dict[str, set[int]] = {}  # outputs that have not finished
+        self.texts: dict[tuple[str, int], str] = {}
         self.languages: dict[str, list[bytes] | None] = {}
         self.count = 0
 
@@ -188,8 +188,9 @@ class DecoderMachine(RuleBasedStateMachine):
         language=st.sampled_from([None, [b"yes", b"no"], [b"a" * n for n in range(3, 50)]]),
         patience=st.one_of(st.none(), st.integers(1, 30)),
         temperature=st.sampled_from([0.0, 1.0]),
+        n=st.sampled_from([1, 1, 1, 2, 5]),
     )
-    def submit(self, prompt, begins, max_tokens, language, patience, temperature):
+    def submit(self, prompt, begins, max_tokens, language, patience, temperature, n):
         name = f"r{self.count}"
         self.count += 1
         request = make_request(
@@ -198,10 +199,11 @@ class DecoderMachine(RuleBasedStateMachine):
             max_tokens=max_tokens,
             sampling=Sampling(temperature=temperature, seed=self.count),
             deadline=None if patience is None else self.now + patience,
+            n=n,
         )
         self.decoder.submit(request, fakes.FakeGrammar(language) if language else None)
-        self.open.add(name)
-        self.texts[name], self.languages[name] = "", language
+        self.open[name], self.languages[name] = set(range(n)), language
+        self.texts |= {(name, index): "" for index in range(n)}
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -216,15 +218,20 @@ class DecoderMachine(RuleBasedStateMachine):
                 self.take(chunk)
 
     def take(self, chunk):
-        name = chunk.request_id
-        assert name in self.open, "a chunk after the finish"
-        self.texts[name] += chunk.text
+        name, place = chunk.request_id, (chunk.request_id, chunk.index)
+        assert chunk.index in self.open[name], "a chunk after the finish"
+        self.texts[place] += chunk.text
         if chunk.finish:
-            self.open.remove(name)
+            self.open[name].remove(chunk.index)
+            error = chunk.finish.error
+            if error and error.code == "INVALID_ARGUMENT":
+                self.open[name].clear()  # who is refused is told so once
+            if not self.open[name]:
+                del self.open[name]
             language = self.languages[name]
             if language and chunk.finish.reason in {FinishReason.STOP, FinishReason.LENGTH}:
                 assert chunk.finish.complete
-                assert self.texts[name].encode() in language
+                assert self.texts[place].encode() in language
 
     @invariant()
     def blocks_add_up(self):

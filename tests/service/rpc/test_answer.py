@@ -46,8 +46,8 @@ def test_every_cause_in_answer_and_stream(detail, cause, value):
     accepted = Accepted(request=request, lexemes=None, diagnostics=(), report=Report())
     end = finish(detail=detail, reason=FinishReason.LENGTH, abandoned=(0, 2))
     chunk = Chunk(request_id="a", text="x", finish=end)
-    response = answer.whole(accepted, chunk, "model", lambda _: b"")
-    _, finished, _ = answer.events(accepted, chunk, lambda _: b"")
+    response = answer.whole(accepted, [chunk], "model", lambda _: b"")
+    _, finished = answer.events(accepted, chunk, lambda _: b"")
     for said in (response.outputs[0], finished.finished):
         assert said.stop_detail.WhichOneof("cause") == cause
         assert cause is None or getattr(said.stop_detail, cause) == value

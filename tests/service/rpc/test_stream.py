@@ -12,8 +12,34 @@ async def chunks(text, end=True):
         yield Chunk(request_id="r", finish=finish(len(text)))
 
 
+async def two_outputs():
+    """The second one begins, and ends, first."""
+    for index, text in [
+        (1, "x"),
+        (0, "a"),
+        (1, "y"),
+        (1, "z"),
+        (0, "b"),
+        (1, ""),
+        (0, "c"),
+        (0, ""),
+    ]:
+        end = finish(3) if not text else None
+        tokens = tuple(Token(ord(letter), False) for letter in text)
+        yield Chunk(request_id="r", index=index, text=text, tokens=tokens, finish=end)
+
+
+async def test_outputs_are_kept_apart_and_come_by_index():
+    whole = await stream.collect(two_outputs())
+    assert [(chunk.index, chunk.text) for chunk in whole] == [(0, "abc"), (1, "xyz")]
+    got = [chunk async for chunk in stream.coalesce(two_outputs(), 2)]
+    assert [(chunk.index, chunk.text) for chunk in got] == [
+        (1, "x"), (0, "a"), (1, "yz"), (1, ""), (0, "bc"), (0, "")
+    ]  # fmt: skip
+
+
 async def test_collect_is_the_whole_output():
-    whole = await stream.collect(chunks("abc"))
+    (whole,) = await stream.collect(chunks("abc"))
     assert whole.text == "abc"
     assert [token.token_id for token in whole.tokens] == [97, 98, 99]
     assert whole.finish == finish(3)

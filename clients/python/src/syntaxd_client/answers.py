@@ -6,8 +6,9 @@ An enum is its word in lower case ("stop", "length"); a field that the server le
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -84,6 +85,7 @@ class Answer:
     effective_sampling: Mapping[str, Any] = field(default_factory=dict)  # the seed among them
     tokens: tuple[Token, ...] = ()  # if asked for
     abandoned_stop_regex: tuple[str, ...] = ()  # those that took too long to match
+    others: tuple[Answer, ...] = ()  # with n: the further outputs; the counts are of all together
 
     def json(self) -> Any:
         """The text as JSON. Raises AnswerError."""
@@ -243,7 +245,11 @@ def timing(message: Any) -> Timing | None:
 
 def answer(response: generation_pb2.GenerateResponse) -> Answer:
     """Of a unary call."""
-    (output,) = response.outputs
+    first, *others = (_answer(response, output) for output in response.outputs)
+    return replace(first, others=tuple(others))
+
+
+def _answer(response: generation_pb2.GenerateResponse, output: generation_pb2.Output) -> Answer:
     return Answer(
         text=output.text,
         complete=output.complete,
@@ -264,52 +270,56 @@ class Assembly:
     """The answer of a stream, as its events come."""
 
     def __init__(self) -> None:
-        self._text: list[str] = []
-        self._tokens: list[Token] = []
+        self._text: defaultdict[int, list[str]] = defaultdict(list)  # by index of the output
+        self._tokens: defaultdict[int, list[Token]] = defaultdict(list)
         self._request_id = ""
         self._started = generation_pb2.Started()
-        self._finished: generation_pb2.Finished | None = None
+        self._finished: dict[int, generation_pb2.Finished] = {}
         self._summary: generation_pb2.Summary | None = None
 
     def add(self, event: generation_pb2.GenerateStreamResponse) -> str:
-        """Takes an event; returns its text, often empty."""
+        """Takes an event; returns what it adds to the first output, often nothing."""
         self._request_id = event.request_id
         match event.WhichOneof("event"):
             case "started":
                 self._started = event.started
             case "delta":
-                self._text.append(event.delta.text)
-                self._tokens.extend(tokens(event.delta.tokens))
-                return event.delta.text
+                self._text[event.delta.index].append(event.delta.text)
+                self._tokens[event.delta.index].extend(tokens(event.delta.tokens))
+                return event.delta.text if event.delta.index == 0 else ""
             case "finished":
-                self._finished = event.finished
+                self._finished[event.finished.index] = event.finished
             case "summary":
                 self._summary = event.summary
         return ""
 
     @property
     def text(self) -> str:
-        """So far."""
-        return "".join(self._text)
+        """So far, of the first output."""
+        return "".join(self._text[0])
 
     def answer(self) -> Answer:
         """After the last event."""
-        text = self.text
-        if self._finished is None or self._summary is None:
-            raise AnswerError("the stream ended before its answer was whole", text)
+        if not self._finished or self._summary is None:
+            raise AnswerError("the stream ended before its answer was whole", self.text)
+        first, *others = (self._answer(index, self._summary) for index in sorted(self._finished))
+        return replace(first, others=tuple(others))
+
+    def _answer(self, index: int, summary: generation_pb2.Summary) -> Answer:
+        finished = self._finished[index]
         return Answer(
-            text=text,
-            complete=self._finished.complete,
-            finish_reason=_value(self._finished, "finish_reason"),
-            stop=stop(self._finished.stop_detail),
+            text="".join(self._text[index]),
+            complete=finished.complete,
+            finish_reason=_value(finished, "finish_reason"),
+            stop=stop(finished.stop_detail),
             request_id=self._request_id,
             model=self._started.model,
-            usage=record(Usage, self._summary.usage),
-            timing=timing(self._summary),
+            usage=record(Usage, summary.usage),
+            timing=timing(summary),
             diagnostics=diagnostics(self._started.diagnostics),
             effective_sampling=sampling(self._started.effective_sampling),
-            tokens=tuple(self._tokens),
-            abandoned_stop_regex=tuple(self._finished.abandoned_stop_regex),
+            tokens=tuple(self._tokens[index]),
+            abandoned_stop_regex=tuple(finished.abandoned_stop_regex),
         )
 
 

@@ -74,6 +74,7 @@ class SamplingOptions(TypedDict, total=False):
     presence_penalty: float | None
     repetition_penalty: float | None
     seed: int | None
+    n: int | None
     logit_bias: Mapping[int, float] | None
     penalty_scope: Literal["all", "free_text"] | None
     penalize_prompt: bool | None

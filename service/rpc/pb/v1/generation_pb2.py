@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from . import constraint_pb2 as syntaxd_dot_v1_dot_constraint__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsyntaxd/v1/generation.proto\x12\nsyntaxd.v1\x1a\x1bsyntaxd/v1/constraint.proto\"\x92\x03\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x10\n\x06prompt\x18\x03 \x01(\tH\x00\x12)\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x14.syntaxd.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.syntaxd.v1.ChatInputH\x00\x12,\n\x08sampling\x18\x06 \x01(\x0b\x32\x1a.syntaxd.v1.SamplingParams\x12-\n\x08stopping\x18\x07 \x01(\x0b\x32\x1b.syntaxd.v1.StoppingOptions\x12-\n\x08response\x18\x08 \x01(\x0b\x32\x1b.syntaxd.v1.ResponseOptions\x12*\n\nconstraint\x18\t \x01(\x0b\x32\x16.syntaxd.v1.Constraint\x12\x37\n\x11\x63ompletion_policy\x18\n \x01(\x0e\x32\x1c.syntaxd.v1.CompletionPolicyB\x07\n\x05input\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"S\n\tChatInput\x12)\n\x08messages\x18\x01 \x03(\x0b\x32\x17.syntaxd.v1.ChatMessage\x12\x1b\n\x13\x64\x65scribe_constraint\x18\x02 \x01(\x08\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xa6\x04\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x02H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x04 \x01(\x02H\x03\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x05 \x01(\x02H\x04\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x06 \x01(\x02H\x05\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\x07 \x01(\x02H\x06\x88\x01\x01\x12\x11\n\x04seed\x18\x08 \x01(\x04H\x07\x88\x01\x01\x12=\n\nlogit_bias\x18\n \x03(\x0b\x32).syntaxd.v1.SamplingParams.LogitBiasEntry\x12/\n\rpenalty_scope\x18\x0b \x01(\x0e\x32\x18.syntaxd.v1.PenaltyScope\x12\x1c\n\x0fpenalize_prompt\x18\r \x01(\x08H\x08\x88\x01\x01\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x08\n\x06_min_pB\x14\n\x12_frequency_penaltyB\x13\n\x11_presence_penaltyB\x15\n\x13_repetition_penaltyB\x07\n\x05_seedB\x12\n\x10_penalize_prompt\"\xa7\x02\n\x0fStoppingOptions\x12\x17\n\nmax_tokens\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x17\n\nmin_tokens\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x0c\n\x04stop\x18\x03 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x04 \x03(\r\x12\x17\n\nignore_eos\x18\x05 \x01(\x08H\x02\x88\x01\x01\x12#\n\x16include_stop_in_output\x18\x06 \x01(\x08H\x03\x88\x01\x01\x12\x12\n\nstop_regex\x18\x07 \x03(\t\x12\"\n\x04unit\x18\t \x01(\x0e\x32\x14.syntaxd.v1.StopUnitB\r\n\x0b_max_tokensB\r\n\x0b_min_tokensB\r\n\x0b_ignore_eosB\x19\n\x17_include_stop_in_output\"f\n\x0fResponseOptions\x12\x11\n\ttoken_ids\x18\x04 \x01(\x08\x12\x0e\n\x06timing\x18\x05 \x01(\x08\x12\x1c\n\x0fstream_interval\x18\x06 \x01(\rH\x00\x88\x01\x01\x42\x12\n\x10_stream_interval\"\x85\x02\n\x10GenerateResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12#\n\x07outputs\x18\x03 \x03(\x0b\x32\x12.syntaxd.v1.Output\x12 \n\x05usage\x18\x04 \x01(\x0b\x32\x11.syntaxd.v1.Usage\x12\"\n\x06timing\x18\x05 \x01(\x0b\x32\x12.syntaxd.v1.Timing\x12+\n\x0b\x64iagnostics\x18\x06 \x03(\x0b\x32\x16.syntaxd.v1.Diagnostic\x12\x36\n\x12\x65\x66\x66\x65\x63tive_sampling\x18\x07 \x01(\x0b\x32\x1a.syntaxd.v1.SamplingParams\"\xda\x01\n\x06Output\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12/\n\rfinish_reason\x18\x04 \x01(\x0e\x32\x18.syntaxd.v1.FinishReason\x12+\n\x0bstop_detail\x18\x05 \x01(\x0b\x32\x16.syntaxd.v1.StopDetail\x12\x10\n\x08\x63omplete\x18\x06 \x01(\x08\x12%\n\x06tokens\x18\x07 \x03(\x0b\x32\x15.syntaxd.v1.TokenInfo\x12\x1c\n\x14\x61\x62\x61ndoned_stop_regex\x18\x08 \x03(\t\"\xd7\x01\n\x16GenerateStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12&\n\x07started\x18\x02 \x01(\x0b\x32\x13.syntaxd.v1.StartedH\x00\x12&\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x15.syntaxd.v1.TextDeltaH\x00\x12(\n\x08\x66inished\x18\x05 \x01(\x0b\x32\x14.syntaxd.v1.FinishedH\x00\x12&\n\x07summary\x18\x06 \x01(\x0b\x32\x13.syntaxd.v1.SummaryH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\x07Started\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12+\n\x0b\x64iagnostics\x18\x04 \x03(\x0b\x32\x16.syntaxd.v1.Diagnostic\x12\x36\n\x12\x65\x66\x66\x65\x63tive_sampling\x18\x05 \x01(\x0b\x32\x1a.syntaxd.v1.SamplingParams\"O\n\tTextDelta\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12%\n\x06tokens\x18\x04 \x03(\x0b\x32\x15.syntaxd.v1.TokenInfo\"\xa7\x01\n\x08\x46inished\x12\r\n\x05index\x18\x01 \x01(\r\x12/\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x18.syntaxd.v1.FinishReason\x12+\n\x0bstop_detail\x18\x03 \x01(\x0b\x32\x16.syntaxd.v1.StopDetail\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\x12\x1c\n\x14\x61\x62\x61ndoned_stop_regex\x18\x05 \x03(\t\"O\n\x07Summary\x12 \n\x05usage\x18\x01 \x01(\x0b\x32\x11.syntaxd.v1.Usage\x12\"\n\x06timing\x18\x02 \x01(\x0b\x32\x12.syntaxd.v1.Timing\"\x89\x02\n\nStopDetail\x12=\n\x13\x63onstraint_complete\x18\x01 \x01(\x0b\x32\x1e.syntaxd.v1.ConstraintCompleteH\x00\x12\x16\n\x0c\x65os_token_id\x18\x02 \x01(\rH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x15\n\x0bstop_string\x18\x04 \x01(\tH\x00\x12\x14\n\nstop_regex\x18\x05 \x01(\tH\x00\x12/\n\x0c\x62udget_close\x18\x06 \x01(\x0b\x32\x17.syntaxd.v1.BudgetCloseH\x00\x12$\n\x04unit\x18\x07 \x01(\x0e\x32\x14.syntaxd.v1.StopUnitH\x00\x42\x07\n\x05\x63\x61use\"\x14\n\x12\x43onstraintComplete\"%\n\x0b\x42udgetClose\x12\x16\n\x0esteered_tokens\x18\x01 \x01(\r\"<\n\tTokenInfo\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x0c\x12\x0e\n\x06\x66orced\x18\x06 \x01(\x08\"\xeb\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\r\x12\x1a\n\rforced_tokens\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x1b\n\x0e\x64rafted_tokens\x18\x07 \x01(\rH\x01\x88\x01\x01\x12\"\n\x15\x61\x63\x63\x65pted_draft_tokens\x18\x08 \x01(\rH\x02\x88\x01\x01\x42\x10\n\x0e_forced_tokensB\x11\n\x0f_drafted_tokensB\x18\n\x16_accepted_draft_tokens\"r\n\x06Timing\x12\x10\n\x08queue_us\x18\x01 \x01(\x04\x12\x12\n\ncompile_us\x18\x02 \x01(\x04\x12\x1e\n\x16time_to_first_token_us\x18\x03 \x01(\x04\x12\x11\n\tdecode_us\x18\x04 \x01(\x04\x12\x0f\n\x07mask_us\x18\x05 \x01(\x04*a\n\x0cPenaltyScope\x12\x1d\n\x19PENALTY_SCOPE_UNSPECIFIED\x10\x00\x12\x15\n\x11PENALTY_SCOPE_ALL\x10\x01\x12\x1b\n\x17PENALTY_SCOPE_FREE_TEXT\x10\x02*\x98\x01\n\x08StopUnit\x12\x19\n\x15STOP_UNIT_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_UNIT_JSON_VALUE\x10\x01\x12\x16\n\x12STOP_UNIT_BRACKETS\x10\x02\x12\x13\n\x0fSTOP_UNIT_FENCE\x10\x03\x12\x12\n\x0eSTOP_UNIT_LINE\x10\x04\x12\x16\n\x12STOP_UNIT_SENTENCE\x10\x05*z\n\x10\x43ompletionPolicy\x12!\n\x1d\x43OMPLETION_POLICY_UNSPECIFIED\x10\x00\x12 \n\x1c\x43OMPLETION_POLICY_GUARANTEED\x10\x01\x12!\n\x1d\x43OMPLETION_POLICY_BEST_EFFORT\x10\x02*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x32\xaf\x01\n\x11GenerationService\x12\x45\n\x08Generate\x12\x1b.syntaxd.v1.GenerateRequest\x1a\x1c.syntaxd.v1.GenerateResponse\x12S\n\x0eGenerateStream\x12\x1b.syntaxd.v1.GenerateRequest\x1a\".syntaxd.v1.GenerateStreamResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsyntaxd/v1/generation.proto\x12\nsyntaxd.v1\x1a\x1bsyntaxd/v1/constraint.proto\"\x92\x03\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x10\n\x06prompt\x18\x03 \x01(\tH\x00\x12)\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x14.syntaxd.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.syntaxd.v1.ChatInputH\x00\x12,\n\x08sampling\x18\x06 \x01(\x0b\x32\x1a.syntaxd.v1.SamplingParams\x12-\n\x08stopping\x18\x07 \x01(\x0b\x32\x1b.syntaxd.v1.StoppingOptions\x12-\n\x08response\x18\x08 \x01(\x0b\x32\x1b.syntaxd.v1.ResponseOptions\x12*\n\nconstraint\x18\t \x01(\x0b\x32\x16.syntaxd.v1.Constraint\x12\x37\n\x11\x63ompletion_policy\x18\n \x01(\x0e\x32\x1c.syntaxd.v1.CompletionPolicyB\x07\n\x05input\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"S\n\tChatInput\x12)\n\x08messages\x18\x01 \x03(\x0b\x32\x17.syntaxd.v1.ChatMessage\x12\x1b\n\x13\x64\x65scribe_constraint\x18\x02 \x01(\x08\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xbc\x04\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\x05top_p\x18\x02 \x01(\x02H\x01\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x04 \x01(\x02H\x03\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x05 \x01(\x02H\x04\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\x06 \x01(\x02H\x05\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\x07 \x01(\x02H\x06\x88\x01\x01\x12\x11\n\x04seed\x18\x08 \x01(\x04H\x07\x88\x01\x01\x12\x0e\n\x01n\x18\t \x01(\rH\x08\x88\x01\x01\x12=\n\nlogit_bias\x18\n \x03(\x0b\x32).syntaxd.v1.SamplingParams.LogitBiasEntry\x12/\n\rpenalty_scope\x18\x0b \x01(\x0e\x32\x18.syntaxd.v1.PenaltyScope\x12\x1c\n\x0fpenalize_prompt\x18\r \x01(\x08H\t\x88\x01\x01\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_pB\x08\n\x06_top_kB\x08\n\x06_min_pB\x14\n\x12_frequency_penaltyB\x13\n\x11_presence_penaltyB\x15\n\x13_repetition_penaltyB\x07\n\x05_seedB\x04\n\x02_nB\x12\n\x10_penalize_prompt\"\xa7\x02\n\x0fStoppingOptions\x12\x17\n\nmax_tokens\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x17\n\nmin_tokens\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x0c\n\x04stop\x18\x03 \x03(\t\x12\x16\n\x0estop_token_ids\x18\x04 \x03(\r\x12\x17\n\nignore_eos\x18\x05 \x01(\x08H\x02\x88\x01\x01\x12#\n\x16include_stop_in_output\x18\x06 \x01(\x08H\x03\x88\x01\x01\x12\x12\n\nstop_regex\x18\x07 \x03(\t\x12\"\n\x04unit\x18\t \x01(\x0e\x32\x14.syntaxd.v1.StopUnitB\r\n\x0b_max_tokensB\r\n\x0b_min_tokensB\r\n\x0b_ignore_eosB\x19\n\x17_include_stop_in_output\"f\n\x0fResponseOptions\x12\x11\n\ttoken_ids\x18\x04 \x01(\x08\x12\x0e\n\x06timing\x18\x05 \x01(\x08\x12\x1c\n\x0fstream_interval\x18\x06 \x01(\rH\x00\x88\x01\x01\x42\x12\n\x10_stream_interval\"\x85\x02\n\x10GenerateResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12#\n\x07outputs\x18\x03 \x03(\x0b\x32\x12.syntaxd.v1.Output\x12 \n\x05usage\x18\x04 \x01(\x0b\x32\x11.syntaxd.v1.Usage\x12\"\n\x06timing\x18\x05 \x01(\x0b\x32\x12.syntaxd.v1.Timing\x12+\n\x0b\x64iagnostics\x18\x06 \x03(\x0b\x32\x16.syntaxd.v1.Diagnostic\x12\x36\n\x12\x65\x66\x66\x65\x63tive_sampling\x18\x07 \x01(\x0b\x32\x1a.syntaxd.v1.SamplingParams\"\xda\x01\n\x06Output\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12/\n\rfinish_reason\x18\x04 \x01(\x0e\x32\x18.syntaxd.v1.FinishReason\x12+\n\x0bstop_detail\x18\x05 \x01(\x0b\x32\x16.syntaxd.v1.StopDetail\x12\x10\n\x08\x63omplete\x18\x06 \x01(\x08\x12%\n\x06tokens\x18\x07 \x03(\x0b\x32\x15.syntaxd.v1.TokenInfo\x12\x1c\n\x14\x61\x62\x61ndoned_stop_regex\x18\x08 \x03(\t\"\xd7\x01\n\x16GenerateStreamResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12&\n\x07started\x18\x02 \x01(\x0b\x32\x13.syntaxd.v1.StartedH\x00\x12&\n\x05\x64\x65lta\x18\x03 \x01(\x0b\x32\x15.syntaxd.v1.TextDeltaH\x00\x12(\n\x08\x66inished\x18\x05 \x01(\x0b\x32\x14.syntaxd.v1.FinishedH\x00\x12&\n\x07summary\x18\x06 \x01(\x0b\x32\x13.syntaxd.v1.SummaryH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\x07Started\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprompt_tokens\x18\x02 \x01(\r\x12+\n\x0b\x64iagnostics\x18\x04 \x03(\x0b\x32\x16.syntaxd.v1.Diagnostic\x12\x36\n\x12\x65\x66\x66\x65\x63tive_sampling\x18\x05 \x01(\x0b\x32\x1a.syntaxd.v1.SamplingParams\"O\n\tTextDelta\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12%\n\x06tokens\x18\x04 \x03(\x0b\x32\x15.syntaxd.v1.TokenInfo\"\xa7\x01\n\x08\x46inished\x12\r\n\x05index\x18\x01 \x01(\r\x12/\n\rfinish_reason\x18\x02 \x01(\x0e\x32\x18.syntaxd.v1.FinishReason\x12+\n\x0bstop_detail\x18\x03 \x01(\x0b\x32\x16.syntaxd.v1.StopDetail\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\x12\x1c\n\x14\x61\x62\x61ndoned_stop_regex\x18\x05 \x03(\t\"O\n\x07Summary\x12 \n\x05usage\x18\x01 \x01(\x0b\x32\x11.syntaxd.v1.Usage\x12\"\n\x06timing\x18\x02 \x01(\x0b\x32\x12.syntaxd.v1.Timing\"\x89\x02\n\nStopDetail\x12=\n\x13\x63onstraint_complete\x18\x01 \x01(\x0b\x32\x1e.syntaxd.v1.ConstraintCompleteH\x00\x12\x16\n\x0c\x65os_token_id\x18\x02 \x01(\rH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x15\n\x0bstop_string\x18\x04 \x01(\tH\x00\x12\x14\n\nstop_regex\x18\x05 \x01(\tH\x00\x12/\n\x0c\x62udget_close\x18\x06 \x01(\x0b\x32\x17.syntaxd.v1.BudgetCloseH\x00\x12$\n\x04unit\x18\x07 \x01(\x0e\x32\x14.syntaxd.v1.StopUnitH\x00\x42\x07\n\x05\x63\x61use\"\x14\n\x12\x43onstraintComplete\"%\n\x0b\x42udgetClose\x12\x16\n\x0esteered_tokens\x18\x01 \x01(\r\"<\n\tTokenInfo\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x0c\x12\x0e\n\x06\x66orced\x18\x06 \x01(\x08\"\xeb\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\r\x12\x1a\n\rforced_tokens\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x1b\n\x0e\x64rafted_tokens\x18\x07 \x01(\rH\x01\x88\x01\x01\x12\"\n\x15\x61\x63\x63\x65pted_draft_tokens\x18\x08 \x01(\rH\x02\x88\x01\x01\x42\x10\n\x0e_forced_tokensB\x11\n\x0f_drafted_tokensB\x18\n\x16_accepted_draft_tokens\"r\n\x06Timing\x12\x10\n\x08queue_us\x18\x01 \x01(\x04\x12\x12\n\ncompile_us\x18\x02 \x01(\x04\x12\x1e\n\x16time_to_first_token_us\x18\x03 \x01(\x04\x12\x11\n\tdecode_us\x18\x04 \x01(\x04\x12\x0f\n\x07mask_us\x18\x05 \x01(\x04*a\n\x0cPenaltyScope\x12\x1d\n\x19PENALTY_SCOPE_UNSPECIFIED\x10\x00\x12\x15\n\x11PENALTY_SCOPE_ALL\x10\x01\x12\x1b\n\x17PENALTY_SCOPE_FREE_TEXT\x10\x02*\x98\x01\n\x08StopUnit\x12\x19\n\x15STOP_UNIT_UNSPECIFIED\x10\x00\x12\x18\n\x14STOP_UNIT_JSON_VALUE\x10\x01\x12\x16\n\x12STOP_UNIT_BRACKETS\x10\x02\x12\x13\n\x0fSTOP_UNIT_FENCE\x10\x03\x12\x12\n\x0eSTOP_UNIT_LINE\x10\x04\x12\x16\n\x12STOP_UNIT_SENTENCE\x10\x05*z\n\x10\x43ompletionPolicy\x12!\n\x1d\x43OMPLETION_POLICY_UNSPECIFIED\x10\x00\x12 \n\x1c\x43OMPLETION_POLICY_GUARANTEED\x10\x01\x12!\n\x1d\x43OMPLETION_POLICY_BEST_EFFORT\x10\x02*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x32\xaf\x01\n\x11GenerationService\x12\x45\n\x08Generate\x12\x1b.syntaxd.v1.GenerateRequest\x1a\x1c.syntaxd.v1.GenerateResponse\x12S\n\x0eGenerateStream\x12\x1b.syntaxd.v1.GenerateRequest\x1a\".syntaxd.v1.GenerateStreamResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,14 +34,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_options = b'8\001'
-  _globals['_PENALTYSCOPE']._serialized_start=3519
-  _globals['_PENALTYSCOPE']._serialized_end=3616
-  _globals['_STOPUNIT']._serialized_start=3619
-  _globals['_STOPUNIT']._serialized_end=3771
-  _globals['_COMPLETIONPOLICY']._serialized_start=3773
-  _globals['_COMPLETIONPOLICY']._serialized_end=3895
-  _globals['_FINISHREASON']._serialized_start=3897
-  _globals['_FINISHREASON']._serialized_end=3992
+  _globals['_PENALTYSCOPE']._serialized_start=3541
+  _globals['_PENALTYSCOPE']._serialized_end=3638
+  _globals['_STOPUNIT']._serialized_start=3641
+  _globals['_STOPUNIT']._serialized_end=3793
+  _globals['_COMPLETIONPOLICY']._serialized_start=3795
+  _globals['_COMPLETIONPOLICY']._serialized_end=3917
+  _globals['_FINISHREASON']._serialized_start=3919
+  _globals['_FINISHREASON']._serialized_end=4014
   _globals['_GENERATEREQUEST']._serialized_start=73
   _globals['_GENERATEREQUEST']._serialized_end=475
   _globals['_TOKENIDS']._serialized_start=477
@@ -51,39 +51,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATMESSAGE']._serialized_start=587
   _globals['_CHATMESSAGE']._serialized_end=631
   _globals['_SAMPLINGPARAMS']._serialized_start=634
-  _globals['_SAMPLINGPARAMS']._serialized_end=1184
-  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_start=995
-  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_end=1043
-  _globals['_STOPPINGOPTIONS']._serialized_start=1187
-  _globals['_STOPPINGOPTIONS']._serialized_end=1482
-  _globals['_RESPONSEOPTIONS']._serialized_start=1484
-  _globals['_RESPONSEOPTIONS']._serialized_end=1586
-  _globals['_GENERATERESPONSE']._serialized_start=1589
-  _globals['_GENERATERESPONSE']._serialized_end=1850
-  _globals['_OUTPUT']._serialized_start=1853
-  _globals['_OUTPUT']._serialized_end=2071
-  _globals['_GENERATESTREAMRESPONSE']._serialized_start=2074
-  _globals['_GENERATESTREAMRESPONSE']._serialized_end=2289
-  _globals['_STARTED']._serialized_start=2292
-  _globals['_STARTED']._serialized_end=2440
-  _globals['_TEXTDELTA']._serialized_start=2442
-  _globals['_TEXTDELTA']._serialized_end=2521
-  _globals['_FINISHED']._serialized_start=2524
-  _globals['_FINISHED']._serialized_end=2691
-  _globals['_SUMMARY']._serialized_start=2693
-  _globals['_SUMMARY']._serialized_end=2772
-  _globals['_STOPDETAIL']._serialized_start=2775
-  _globals['_STOPDETAIL']._serialized_end=3040
-  _globals['_CONSTRAINTCOMPLETE']._serialized_start=3042
-  _globals['_CONSTRAINTCOMPLETE']._serialized_end=3062
-  _globals['_BUDGETCLOSE']._serialized_start=3064
-  _globals['_BUDGETCLOSE']._serialized_end=3101
-  _globals['_TOKENINFO']._serialized_start=3103
-  _globals['_TOKENINFO']._serialized_end=3163
-  _globals['_USAGE']._serialized_start=3166
-  _globals['_USAGE']._serialized_end=3401
-  _globals['_TIMING']._serialized_start=3403
-  _globals['_TIMING']._serialized_end=3517
-  _globals['_GENERATIONSERVICE']._serialized_start=3995
-  _globals['_GENERATIONSERVICE']._serialized_end=4170
+  _globals['_SAMPLINGPARAMS']._serialized_end=1206
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_start=1011
+  _globals['_SAMPLINGPARAMS_LOGITBIASENTRY']._serialized_end=1059
+  _globals['_STOPPINGOPTIONS']._serialized_start=1209
+  _globals['_STOPPINGOPTIONS']._serialized_end=1504
+  _globals['_RESPONSEOPTIONS']._serialized_start=1506
+  _globals['_RESPONSEOPTIONS']._serialized_end=1608
+  _globals['_GENERATERESPONSE']._serialized_start=1611
+  _globals['_GENERATERESPONSE']._serialized_end=1872
+  _globals['_OUTPUT']._serialized_start=1875
+  _globals['_OUTPUT']._serialized_end=2093
+  _globals['_GENERATESTREAMRESPONSE']._serialized_start=2096
+  _globals['_GENERATESTREAMRESPONSE']._serialized_end=2311
+  _globals['_STARTED']._serialized_start=2314
+  _globals['_STARTED']._serialized_end=2462
+  _globals['_TEXTDELTA']._serialized_start=2464
+  _globals['_TEXTDELTA']._serialized_end=2543
+  _globals['_FINISHED']._serialized_start=2546
+  _globals['_FINISHED']._serialized_end=2713
+  _globals['_SUMMARY']._serialized_start=2715
+  _globals['_SUMMARY']._serialized_end=2794
+  _globals['_STOPDETAIL']._serialized_start=2797
+  _globals['_STOPDETAIL']._serialized_end=3062
+  _globals['_CONSTRAINTCOMPLETE']._serialized_start=3064
+  _globals['_CONSTRAINTCOMPLETE']._serialized_end=3084
+  _globals['_BUDGETCLOSE']._serialized_start=3086
+  _globals['_BUDGETCLOSE']._serialized_end=3123
+  _globals['_TOKENINFO']._serialized_start=3125
+  _globals['_TOKENINFO']._serialized_end=3185
+  _globals['_USAGE']._serialized_start=3188
+  _globals['_USAGE']._serialized_end=3423
+  _globals['_TIMING']._serialized_start=3425
+  _globals['_TIMING']._serialized_end=3539
+  _globals['_GENERATIONSERVICE']._serialized_start=4017
+  _globals['_GENERATIONSERVICE']._serialized_end=4192
 # @@protoc_insertion_point(module_scope)

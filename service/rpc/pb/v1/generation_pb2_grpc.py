@@ -142,7 +142,8 @@ class GenerationServiceServicer:
 
     def GenerateStream(self, request, context):
         """The same request, answered as events while it is generated: Started, any
-        number of TextDelta, Finished, Summary. An error ends the stream with a
+        number of TextDelta, Finished, Summary; with several outputs their TextDelta
+        and Finished come as they do, each with its index. An error ends the stream with a
         status other than OK, and text received before it is not a whole answer.
         See the service for its errors.
         """

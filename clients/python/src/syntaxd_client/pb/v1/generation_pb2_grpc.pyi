@@ -79,7 +79,8 @@ class GenerationServiceStub:
     """One request, one answer. See the service for its errors."""
     GenerateStream: _grpc.UnaryStreamMultiCallable[_generation_pb2.GenerateRequest, _generation_pb2.GenerateStreamResponse]
     """The same request, answered as events while it is generated: Started, any
-    number of TextDelta, Finished, Summary. An error ends the stream with a
+    number of TextDelta, Finished, Summary; with several outputs their TextDelta
+    and Finished come as they do, each with its index. An error ends the stream with a
     status other than OK, and text received before it is not a whole answer.
     See the service for its errors.
     """
@@ -135,7 +136,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """One request, one answer. See the service for its errors."""
     GenerateStream: _aio.UnaryStreamMultiCallable[_generation_pb2.GenerateRequest, _generation_pb2.GenerateStreamResponse]  # type: ignore[assignment]
     """The same request, answered as events while it is generated: Started, any
-    number of TextDelta, Finished, Summary. An error ends the stream with a
+    number of TextDelta, Finished, Summary; with several outputs their TextDelta
+    and Finished come as they do, each with its index. An error ends the stream with a
     status other than OK, and text received before it is not a whole answer.
     See the service for its errors.
     """
@@ -200,7 +202,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_pb2.GenerateStreamResponse], _abc.AsyncIterator[_generation_pb2.GenerateStreamResponse]]:
         """The same request, answered as events while it is generated: Started, any
-        number of TextDelta, Finished, Summary. An error ends the stream with a
+        number of TextDelta, Finished, Summary; with several outputs their TextDelta
+        and Finished come as they do, each with its index. An error ends the stream with a
         status other than OK, and text received before it is not a whole answer.
         See the service for its errors.
         """

@@ -1,0 +1,60 @@
+"""Several outputs of one request, over the socket. The server has two rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.rpc.pb.v1 import generation_pb2 as g
+from tests.end_to_end.calls import TIMEOUT, ask, refused, regex
+
+
+def several(n, seed=11, **fields):
+    sampling = g.SamplingParams(n=n, temperature=1, seed=seed)
+    return ask("Name a colour.", sampling=sampling, constraint=regex("[a-z]{3,12}"), **fields)
+
+
+def test_each_is_whole_and_the_usage_is_of_all(stub):
+    answer = stub.Generate(several(5, response=g.ResponseOptions(token_ids=True)), timeout=TIMEOUT)
+    assert [output.index for output in answer.outputs] == list(range(5))
+    assert all(output.complete and output.text.islower() for output in answer.outputs)
+    assert len({output.text for output in answer.outputs}) > 1
+    counted = sum(len(output.tokens) for output in answer.outputs)
+    assert answer.usage.completion_tokens == counted
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + counted
+    assert answer.effective_sampling.n == 5
+    alone = stub.Generate(several(1), timeout=TIMEOUT)
+    assert alone.usage.prompt_tokens == answer.usage.prompt_tokens
+
+
+def test_a_stream_has_an_end_for_each_and_one_summary(stub):
+    events = list(stub.GenerateStream(several(3), timeout=TIMEOUT))
+    kinds = [event.WhichOneof("event") for event in events]
+    assert kinds[0] == "started"
+    assert kinds[-1] == "summary"
+    assert kinds.count("finished") == 3
+    assert kinds.count("started") == kinds.count("summary") == 1
+    texts = ["", "", ""]
+    open_ = {0, 1, 2}
+    for event in events:
+        if event.HasField("delta"):
+            assert event.delta.index in open_
+            texts[event.delta.index] += event.delta.text
+        if event.HasField("finished"):
+            open_.remove(event.finished.index)
+    assert all(3 <= len(text) <= 12 for text in texts)
+    assert events[-1].summary.usage.completion_tokens > 0
+
+
+@pytest.mark.parametrize("n", [0, 65])
+def test_how_many_there_may_be(stub, n):
+    code, reason, found = refused(lambda: stub.Generate(several(n), timeout=TIMEOUT))
+    assert (code, reason) == ("INVALID_ARGUMENT", "INVALID_FIELD")
+    assert found["BadRequest"].field_violations[0].field == "sampling.n"
+
+
+def test_a_refusal_is_one(stub):
+    request = several(3, stopping=g.StoppingOptions(max_tokens=1))
+    request.constraint.regex = "(abc ){40}"
+    code, reason, _ = refused(lambda: stub.Generate(request, timeout=TIMEOUT))
+    assert (code, reason) == ("INVALID_ARGUMENT", "BUDGET_TOO_SMALL")
+    assert stub.Generate(several(2), timeout=TIMEOUT).outputs[1].complete
