@@ -44,6 +44,9 @@ class Config:
     reflection: Literal["on", "off"] = _setting(
         "on", "whether the server describes its services to who asks", choices=("on", "off")
     )
+    admin: str = _setting(
+        "off", "AdminService: off, on (the same port), or HOST:PORT for a port of its own"
+    )
     metrics: str = _setting(
         "", "HOST:PORT where Prometheus finds /metrics; port 0 picks a free one; empty: nowhere"
     )
@@ -114,6 +117,8 @@ class Config:
         _within("max_message_bytes", self.max_message_bytes, 1_024, 1 << 30)
         _within("drain_seconds", self.drain_seconds, 0, 86_400)
         _address("metrics", self.metrics)
+        if self.admin not in ("off", "on"):
+            _address("admin", self.admin or "nothing", "off, on or HOST:PORT")
         _together("tls_key", self.tls_key, "tls_certificate", self.tls_certificate)
         _together("tls_certificate", self.tls_certificate, "tls_key", self.tls_key)
         _together("tls_client_ca", self.tls_client_ca, "tls_certificate", self.tls_certificate)
@@ -178,12 +183,12 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{_names(name)}: {value!r} is not one of {', '.join(choices)}")
 
 
-def _address(name: str, value: str) -> None:
+def _address(name: str, value: str, what: str = "HOST:PORT") -> None:
     try:
         if value:
             split_address(value)
     except ValueError:
-        raise ConfigError(f"{_names(name)}: {value!r} is not HOST:PORT") from None
+        raise ConfigError(f"{_names(name)}: {value!r} is not {what}") from None
 
 
 def _together(name: str, value: str, other: str, needed: str) -> None:

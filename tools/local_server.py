@@ -11,6 +11,7 @@ from typing import Self
 
 ROOT = Path(__file__).resolve().parent.parent
 _METRICS = re.compile(r"metrics on (?P<url>\S+)\n")
+_ADMIN = re.compile(r"admin on (?P<address>\S+)\n")
 _READY = re.compile(r"serving (?P<model>.+) on (?P<address>\S+)\n")
 
 
@@ -24,6 +25,7 @@ class LocalServer:
     address: str  # host:port
     model: str  # the name to use in requests
     metrics: str  # their URL, with --metrics
+    admin: str  # host:port of AdminService, with a port of its own
 
     def __init__(self, *flags: str, log: Path | None = None) -> None:
         self._command = [sys.executable, "-m", "service", "serve", "--port", "0", *flags]
@@ -41,6 +43,8 @@ class LocalServer:
         for line in self.process.stdout:
             if metrics := _METRICS.fullmatch(line):
                 self.metrics = metrics["url"]
+            if admin := _ADMIN.fullmatch(line):
+                self.admin = admin["address"]
             if ready := _READY.fullmatch(line):
                 self.address, self.model = ready["address"], ready["model"]
                 return self

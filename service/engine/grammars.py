@@ -174,6 +174,11 @@ class Grammars:
                 if self._in_flight.get(constraint_id) is flight:
                     del self._in_flight[constraint_id]
 
+    @property
+    def num_compiling(self) -> int:
+        """Compiles in flight."""
+        return len(self._in_flight)
+
     async def summary(self, known: Known) -> Summary:
         """What there is to say of it. Raises TimeoutError."""
         if known.summary is None:

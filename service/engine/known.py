@@ -149,6 +149,11 @@ class KnownConstraints:
         self._pinned: dict[str, Known] = {}
         self._others: OrderedDict[str, Known] = OrderedDict()
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of all, about."""
+        return _total_bytes(self._pinned) + _total_bytes(self._others)
+
     def get(self, constraint_id: str) -> Known | None:
         """The constraint, if it is kept."""
         if constraint_id in self._others:

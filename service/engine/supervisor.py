@@ -86,6 +86,7 @@ class Supervisor:
         self._warm_up: tuple[GenerationRequest, Mapping[str, Dfa] | None] | None = None
         self._began = clock()  # of the state it is in: loading or up
         self._load_seconds = 0.0
+        self._last_load: Load | None = None  # of the engine that is up
         self._watching: asyncio.Task[None] | None = None
         #: Told of every step that produced something: the chunks, and how full the engine is.
         self.on_step: Callable[[Sequence[Chunk], Load], None] = lambda chunks, load: None  # noqa: ARG005
@@ -114,6 +115,11 @@ class Supervisor:
     def is_up(self) -> bool:
         """Whether there is an engine."""
         return self._engine is not None
+
+    @property
+    def load(self) -> Load | None:
+        """How full the engine was after its last step; None while there is none."""
+        return self._last_load
 
     def check(self) -> None:
         """Raises Unavailable while there is no engine."""
@@ -167,6 +173,7 @@ class Supervisor:
             stable = self._clock() - self._began >= self._restarts.stable_s
             num_failures = 1 if stable else num_failures + 1
             self._engine, self._began = None, self._clock()
+            self._last_load = None
             await self.on_change(False)
             while self._engine is None:
                 if num_failures > self._restarts.max_restarts:
@@ -186,6 +193,7 @@ class Supervisor:
         """An engine that has answered the warm-up. Raises EngineStartError."""
         began = self._clock()
         engine = self._make_engine()
+        engine.on_step = lambda chunks, load: self._stepped((), load)  # noqa: ARG005 - the warm-up's
         try:
             info = await engine.start()
             self._check_model(info)
@@ -201,10 +209,15 @@ class Supervisor:
             await engine.close()
             raise
         self._info = info
-        engine.on_step = lambda chunks, load: self.on_step(chunks, load)
+        engine.on_step = self._stepped
         self._began = self._clock()
         self._load_seconds = self._began - began
         return engine
+
+    def _stepped(self, chunks: Sequence[Chunk], load: Load) -> None:
+        self._last_load = load
+        if chunks:
+            self.on_step(chunks, load)
 
     def _check_model(self, info: ModelInfo) -> None:
         """Raises EngineStartError: the front still has the tokenizer of the first one."""

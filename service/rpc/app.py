@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from grammar import Limits, warmup
-from service.config import Config
+from service.config import Config, split_address
 from service.engine import garbage
 from service.engine.engine import EngineClient, EngineStartError
 from service.engine.grammars import Grammars
@@ -29,6 +29,7 @@ from service.engine.tokenizer import Tokenizer, TokenizerError
 from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling, Stopping
 from service.errors import ServiceError
 from service.rpc import server as grpc_server
+from service.rpc.admin_servicer import AdminServicer
 from service.rpc.api_keys import ApiKeys, ApiKeysError, read_keys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
@@ -71,17 +72,7 @@ async def serve(config: Config, folder: Path) -> int:
     metrics = Metrics()
     async with contextlib.AsyncExitStack() as cleanup:
         try:
-            certificates = _certificates(config)
-            if certificates:
-                metrics.watch_certificate(lambda: certificates.expires.timestamp())
-            server = grpc_server.bind(
-                config.host,
-                config.port,
-                config.max_message_bytes,
-                api_keys=_api_keys(config),
-                counting=Counting(metrics),
-                credentials=certificates.credentials() if certificates else None,
-            )
+            server, admin_server = _bind(config, metrics)
             exporter = cleanup.enter_context(exporting(metrics, config.metrics))
             settings = _settings(config, folder)
             restarts = Restarts(max_restarts=config.engine_restarts)
@@ -134,20 +125,65 @@ async def serve(config: Config, folder: Path) -> int:
         engine.on_change = on_change
         garbage.settle()
         described = convert_model.model(model, Limits(), config.compile_timeout_ms)
+        admin = AdminServicer(
+            front=front,
+            constraints=constraints,
+            engine=engine,
+            draining=server.draining,
+            stop=stop.set,
+        )
         grpc_server.register(
             server,
             GenerationServicer(front),
             ConstraintServicer(constraints, model),
             ModelServicer(model, described, tokens),
+            admin=admin if config.admin == "on" else None,
             with_reflection=config.reflection == "on",
         )
+        if admin_server:
+            grpc_server.register_admin(
+                admin_server, admin, server, with_reflection=config.reflection == "on"
+            )
+            await admin_server.grpc_server.start()
+            cleanup.push_async_callback(grpc_server.stop, admin_server)
         await server.grpc_server.start()
         await grpc_server.set_serving(server, model.name)
         await grpc_server.set_generating(server, model.name, possible=engine.is_up)
+        if admin_server:
+            host, _ = split_address(config.admin)
+            print(f"admin on {host}:{admin_server.port}", flush=True)  # noqa: T201
         if exporter:
             print(f"metrics on {exporter}", flush=True)  # noqa: T201
         print(f"serving {model.name} on {config.host}:{server.port}", flush=True)  # noqa: T201
         return await _until_stopped(config, server, engine, stop)
+
+
+def _bind(
+    config: Config, metrics: Metrics
+) -> tuple[grpc_server.Server, grpc_server.Server | None]:
+    """The server, and another for AdminService if that has a port of its own; neither serves yet.
+
+    Both ask callers for the same. Raises PortInUseError, TlsError, StartError.
+    """
+    certificates = _certificates(config)
+    if certificates:
+        metrics.watch_certificate(lambda: certificates.expires.timestamp())
+    api_keys, counting = _api_keys(config), Counting(metrics)
+
+    def bind(host: str, port: int) -> grpc_server.Server:
+        return grpc_server.bind(
+            host,
+            port,
+            config.max_message_bytes,
+            api_keys=api_keys,
+            counting=counting,
+            credentials=certificates.credentials() if certificates else None,
+        )
+
+    server = bind(config.host, config.port)
+    if config.admin in ("off", "on"):
+        return server, None
+    return server, bind(*split_address(config.admin))
 
 
 def _api_keys(config: Config) -> ApiKeys | None:

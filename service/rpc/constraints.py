@@ -39,6 +39,11 @@ class Compiler(Protocol):
         """What there is to say of it. Raises TimeoutError."""
         ...
 
+    @property
+    def num_compiling(self) -> int:
+        """Compiles in flight."""
+        ...
+
     async def refused(self, constraint: Constraint) -> Excerpt:
         """The keywords of a JSON Schema that are refused. Raises GrammarError, TimeoutError."""
         ...
@@ -77,6 +82,16 @@ class Constraints:
         self._compiler = compiler
         self._watch = watch
         self.places = Places(capacity, "constraints being compiled or texts checked")
+
+    @property
+    def num_compiling(self) -> int:
+        """Constraints being compiled at this moment."""
+        return self._compiler.num_compiling
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of those that are kept, about."""
+        return self._compiler.known.nbytes
 
     def named(self, asked: ConstraintId) -> Known:
         """The constraint of this id."""

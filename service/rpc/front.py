@@ -11,9 +11,10 @@ thread (the tokenizer drops the GIL), and compiling gives the loop a turn about 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from grammar import Dfa, Diagnostic
 from service.engine.known import Known, canonical
@@ -24,6 +25,8 @@ from service.rpc.constraints import Constraints
 from service.rpc.describe import with_description
 from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenIds
 from service.rpc.tokens import Tokens
+
+_Result = TypeVar("_Result")
 
 
 class Engine(Protocol):
@@ -77,6 +80,7 @@ class Place:
     """One of the places for requests, taken under an id; two of one id are not the same place."""
 
     request_id: str
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)  # by somebody else
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class Front:
         self._engine = engine
         self._constraints = constraints
         self._watch = watch
-        self._capacity = capacity
+        self.capacity = capacity
         self._places: dict[str, Place] = {}
 
     @property
@@ -127,10 +131,10 @@ class Front:
                 "REQUEST_ID_IN_USE",
                 f"request_id: a request {request_id!r} is still running",
             )
-        if len(self._places) >= self._capacity:
+        if len(self._places) >= self.capacity:
             raise Busy(
                 "QUEUE_FULL",
-                f"{self._capacity} requests are running or waiting, the most this server accepts",
+                f"{self.capacity} requests are running or waiting, the most this server accepts",
                 retry_after_s=1.0,
                 quota="requests running and waiting",
             )
@@ -144,6 +148,29 @@ class Front:
             del self._places[place.request_id]
             self._watch.left(place.request_id)
             self._engine.cancel(place.request_id)
+
+    def cancel(self, request_id: str) -> bool:
+        """Ends a request, whatever stage it is in; False if there is none of this id."""
+        place = self._places.get(request_id)
+        if place is None:
+            return False
+        place.cancelled.set()
+        self._engine.cancel(request_id)
+        return True
+
+    async def unless_cancelled(self, place: Place, work: Awaitable[_Result]) -> _Result:
+        """The work's result, or CANCELLED at once. Raises ServiceError."""
+        working = asyncio.ensure_future(work)
+        working.add_done_callback(_looked_at)
+        told = asyncio.ensure_future(place.cancelled.wait())
+        try:
+            await asyncio.wait((working, told), return_when=asyncio.FIRST_COMPLETED)
+            if place.cancelled.is_set():
+                raise _cancelled()
+            return working.result()
+        finally:
+            working.cancel()
+            told.cancel()
 
     async def prepare(self, draft: Draft, deadline: float | None) -> Accepted:
         """Tokenises, compiles, and refuses what cannot fit.
@@ -175,11 +202,14 @@ class Front:
 
     async def chunks(self, accepted: Accepted) -> AsyncIterator[Chunk]:
         """The engine's, at least one token each but an output's last. Raises ServiceError."""
+        place = self._places.get(accepted.request.request_id)
+        if place and place.cancelled.is_set():  # the engine has not heard of it yet
+            raise _cancelled()
         async for chunk in self._engine.submit(accepted.request, accepted.lexemes):
             if chunk.finish and chunk.finish.error:
                 raise refusals.from_failure(chunk.finish.error)
             if chunk.finish and chunk.finish.reason is FinishReason.CANCELLED:
-                raise ServiceError(Code.CANCELLED, "CANCELLED", "the request was cancelled")
+                raise _cancelled()
             yield chunk
 
     def _told(self, asked: Constraint | ConstraintId | None) -> Constraint | None:
@@ -241,3 +271,13 @@ class Front:
                 reason="BUDGET_TOO_SMALL",
                 metadata={"minOutputTokens": str(shortest), "maxTokens": str(max_tokens)},
             )
+
+
+def _looked_at(done: asyncio.Future[Any]) -> None:
+    """Nobody misses the error of what nobody waits for any more."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _cancelled() -> ServiceError:
+    return ServiceError(Code.CANCELLED, "CANCELLED", "the request was cancelled")

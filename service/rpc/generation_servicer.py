@@ -64,6 +64,6 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
             lambda ctx: front.release(place)  # type: ignore[arg-type]  # noqa: ARG005 - stub is no Protocol
         )
         try:
-            yield await front.prepare(draft, deadline)
+            yield await front.unless_cancelled(place, front.prepare(draft, deadline))
         finally:
             front.release(place)

@@ -10,6 +10,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from service.rpc.admin_servicer import AdminServicer
 from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.counting import Counting
@@ -18,6 +19,8 @@ from service.rpc.generation_servicer import GenerationServicer
 from service.rpc.malformed import MalformedMessages
 from service.rpc.model_servicer import ModelServicer
 from service.rpc.pb.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
     constraint_pb2,
     constraint_pb2_grpc,
     generation_pb2,
@@ -29,6 +32,7 @@ from service.rpc.pb.v1 import (
 GENERATION = generation_pb2.DESCRIPTOR.services_by_name["GenerationService"].full_name
 CONSTRAINT = constraint_pb2.DESCRIPTOR.services_by_name["ConstraintService"].full_name
 MODEL = model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
+ADMIN = admin_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name
 SERVICES = (GENERATION, CONSTRAINT, MODEL)
 
 _LAST_BYTES_SECONDS = 0.5  # for answers on their way; whoever watches health is cut off then
@@ -91,15 +95,32 @@ def register(
     constraint: ConstraintServicer,
     model: ModelServicer,
     *,
+    admin: AdminServicer | None = None,
     with_reflection: bool = True,
 ) -> None:
-    """Adds every service to the server, before it starts."""
+    """Adds every service to the server, before it starts; AdminService if there is one."""
     generation_pb2_grpc.add_GenerationServiceServicer_to_server(generation, server.grpc_server)
     constraint_pb2_grpc.add_ConstraintServiceServicer_to_server(constraint, server.grpc_server)
     model_pb2_grpc.add_ModelServiceServicer_to_server(model, server.grpc_server)
-    health_pb2_grpc.add_HealthServicer_to_server(server.health, server.grpc_server)
-    if with_reflection:
-        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    if admin:
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server.grpc_server)
+    _finish(server, server.health, SERVICES + ((ADMIN,) if admin else ()), with_reflection)
+
+
+def register_admin(
+    server: Server, admin: AdminServicer, health_of: Server, *, with_reflection: bool = True
+) -> None:
+    """Adds AdminService, with the health of another, to a server that has nothing else."""
+    admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server.grpc_server)
+    _finish(server, health_of.health, (ADMIN,), with_reflection)
+
+
+def _finish(
+    server: Server, healthy: health.aio.HealthServicer, names: tuple[str, ...], reflect: bool
+) -> None:
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, server.grpc_server)
+    if reflect:
+        names = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server.grpc_server)
 
 

@@ -9,10 +9,11 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from service.errors import Code
-from service.rpc.pb.v1 import constraint_pb2, generation_pb2, model_pb2
+from service.rpc.pb.v1 import admin_pb2, constraint_pb2, generation_pb2, model_pb2
 from tools import stubs
 
-FILES = [constraint_pb2.DESCRIPTOR, generation_pb2.DESCRIPTOR, model_pb2.DESCRIPTOR]
+MODULES = (admin_pb2, constraint_pb2, generation_pb2, model_pb2)
+FILES = [each.DESCRIPTOR for each in MODULES]
 ROOT = Path(__file__).resolve().parents[2]
 GENERATION = (ROOT / "proto/syntaxd/v1/generation.proto").read_text()
 CONTRACT = "".join(each.read_text() for each in (ROOT / "proto/syntaxd/v1").glob("*.proto"))
@@ -27,6 +28,7 @@ def test_committed_stubs_are_those_of_the_protos(tmp_path, folder):
 
 def test_descriptors_keep_their_canonical_names():
     assert [each.name for each in FILES] == [
+        "syntaxd/v1/admin.proto",
         "syntaxd/v1/constraint.proto",
         "syntaxd/v1/generation.proto",
         "syntaxd/v1/model.proto",

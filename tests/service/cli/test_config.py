@@ -45,6 +45,8 @@ def test_yes_and_no():
         (["--drain-seconds", "nan"], "--drain-seconds (SYNTAXD_DRAIN_SECONDS): nan is not in"),
         (["--metrics", "9090"], "--metrics (SYNTAXD_METRICS): '9090' is not HOST:PORT"),
         (["--metrics", "::1:70000"], "--metrics (SYNTAXD_METRICS): '::1:70000' is not HOST:PORT"),
+        (["--admin", "yes"], "--admin (SYNTAXD_ADMIN): 'yes' is not off, on or HOST:PORT"),
+        (["--admin", ""], "--admin (SYNTAXD_ADMIN): 'nothing' is not off, on or HOST:PORT"),
         (["--tls-key", "k"], "--tls-key (SYNTAXD_TLS_KEY): needs --tls-certificate"),
         (["--tls-certificate", "c"], "--tls-certificate (SYNTAXD_TLS_CERTIFICATE): needs --tls-k"),
         (["--tls-client-ca", "c"], "--tls-client-ca (SYNTAXD_TLS_CLIENT_CA): needs --tls-certif"),

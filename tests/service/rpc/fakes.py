@@ -18,6 +18,7 @@ from service.engine.types import (
     Chunk,
     Finish,
     FinishReason,
+    Load,
     ModelInfo,
     Sampling,
     StopDetail,
@@ -27,6 +28,7 @@ from service.engine.types import (
 )
 from service.errors import Unavailable
 from service.rpc import server as grpc_server
+from service.rpc.admin_servicer import AdminServicer
 from service.rpc.api_keys import ApiKeys
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
@@ -79,6 +81,8 @@ class FakeEngine:
         self.failure = None  # a ServiceFailure at the end, or an exception at once
         self.gate = asyncio.Event()
         self.gate.set()
+        self.is_up = True
+        self.load: Load | None = None
         self.submitted = []
         self.cancelled = []
 
@@ -139,6 +143,8 @@ class FakeGrammar:
 class FakeCompiler:
     """Compiles everything to ``compiled``, or fails with ``error``; any text is complete."""
 
+    num_compiling = 0
+
     def __init__(self) -> None:
         self.known = KnownConstraints(max_pins=2, max_pinned_bytes=1_000)
         self.compiled = FakeGrammar()
@@ -195,6 +201,7 @@ class Served:
     server: grpc_server.Server
     channel: grpc.aio.Channel
     metrics: Metrics
+    told_to_stop: list[bool]
 
     async def health(self):
         """The server's status over the channel, or the code of the error."""
@@ -211,6 +218,7 @@ async def serving(
     max_message_bytes: int = 4096,
     api_keys: ApiKeys | None = None,
     credentials: grpc.ServerCredentials | None = None,
+    with_admin: bool = False,
 ) -> AsyncIterator[Served]:
     """The channel is one without TLS, whatever the ``credentials``."""
     engine, compiler, tokenizer = FakeEngine(), FakeCompiler(), FakeTokenizer()
@@ -234,17 +242,26 @@ async def serving(
         counting=Counting(metrics),
         credentials=credentials,
     )
+    told_to_stop: list[bool] = []
+    admin = AdminServicer(
+        front=front,
+        constraints=constraints,
+        engine=engine,
+        draining=server.draining,
+        stop=lambda: told_to_stop.append(True),
+    )
     grpc_server.register(
         server,
         GenerationServicer(front),
         ConstraintServicer(constraints, MODEL),
         ModelServicer(MODEL, convert_model.model(MODEL, Limits(), 500), tokens),
+        admin=admin if with_admin else None,
     )
     await server.grpc_server.start()
     await grpc_server.set_serving(server, MODEL.name)
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-            yield Served(front, engine, compiler, server, channel, metrics)
+            yield Served(front, engine, compiler, server, channel, metrics, told_to_stop)
     finally:
         tokens.close()
         await server.grpc_server.stop(0)
