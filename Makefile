@@ -6,7 +6,7 @@ PIP := $(RUN)/python -m pip install --quiet -c constraints.txt
 STUBS := service/rpc/pb clients/python/src/syntaxd_client/pb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-setup model stubs stubs-check fmt lint types imports proto test cov check demo serve bench-mask bench-suite bench-generate check-generations
+.PHONY: help setup bench-setup model stubs stubs-check configuration fmt lint types imports proto test cov check demo serve bench-mask bench-suite bench-generate check-generations
 
 help:                      ## list the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -59,6 +59,9 @@ stubs: setup               ## regenerate the service's and the Python client's p
 
 stubs-check: stubs         ## ... and nothing may change
 	git diff --exit-code -- $(STUBS) && test -z "$$(git ls-files --others --exclude-standard $(STUBS))"
+
+configuration: setup       ## rewrite docs/configuration.md from the flags
+	$(RUN)/python -m tools.configuration
 
 cov: model                 ## coverage, kernels run as Python
 	NUMBA_DISABLE_JIT=1 $(RUN)/python -m pytest --cov --cov-report=term-missing:skip-covered tests/grammar tests/service

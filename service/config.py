@@ -147,8 +147,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             usual |= {"action": "store_const", "const": "true"}
         else:
             choices = "|".join(setting.metadata["choices"])
-            usual["metavar"] = choices or _METAVARS[type(setting.default)]
-        parser.add_argument(_flag(setting.name), **usual)
+            usual["metavar"] = choices or metavar(setting)
+        parser.add_argument(flag(setting.name), **usual)
 
 
 def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> Config:
@@ -157,7 +157,7 @@ def load(flags: Mapping[str, str], environment: Mapping[str, str]) -> Config:
     values = {
         name: _parse(name, kind, text)
         for name, kind in kinds.items()
-        if (text := flags.get(name, environment.get(_variable(name)))) is not None
+        if (text := flags.get(name, environment.get(variable(name)))) is not None
     }
     return Config(**values)
 
@@ -196,16 +196,23 @@ def _together(name: str, value: str, other: str, needed: str) -> None:
         raise ConfigError(f"{_names(name)}: needs {_names(other)}")
 
 
-def _flag(name: str) -> str:
+def metavar(setting: dataclasses.Field[Any]) -> str:
+    """What stands for a value of the setting in texts about it."""
+    return _METAVARS[type(setting.default)]
+
+
+def flag(name: str) -> str:
+    """``--max-rows``."""
     return "--" + name.replace("_", "-")
 
 
-def _variable(name: str) -> str:
+def variable(name: str) -> str:
+    """``SYNTAXD_MAX_ROWS``."""
     return ENVIRONMENT_PREFIX + name.upper()
 
 
 def _names(name: str) -> str:
-    return f"{_flag(name)} ({_variable(name)})"
+    return f"{flag(name)} ({variable(name)})"
 
 
 def _shown(default: Any) -> str:

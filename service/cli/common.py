@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
 # argparse gives the result of add_subparsers no public name.
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001
 

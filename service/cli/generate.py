@@ -8,12 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from service.cli.asking import add_format, constraint_of
-from service.cli.common import Commands, add_constraint, fail, text_of
+from service.cli.common import DEFAULT_ADDRESS, Commands, add_constraint, fail, text_of
 
 if TYPE_CHECKING:  # it brings gRPC
     from service.rpc.client import Ending
-
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 
 
 def add_command(commands: Commands) -> None:

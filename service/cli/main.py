@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from service.cli import check, compile, generate, models, serve, tokenize  # noqa: A004 - a command
+from service.cli import check, compile, generate, health, models, serve, tokenize  # noqa: A004 - a command
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve.add_command(commands)
     generate.add_command(commands)
+    health.add_command(commands)
     check.add_command(commands)
     compile.add_command(commands)
     tokenize.add_command(commands)

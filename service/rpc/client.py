@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 from typing_extensions import override
 
@@ -77,6 +78,20 @@ def generate_stream(address: str, call: Call, timeout_s: float) -> Iterator[str 
                     yield Ending(ended.complete, tuple(ended.abandoned_stop_regex))
 
 
+def health(address: str, service: str, timeout_s: float) -> str:
+    """The name of a ServingStatus, also where the server does not know it. Raises CallError."""
+    asked = health_pb2.HealthCheckRequest(service=service)
+    with connected(address) as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(asked, timeout=timeout_s)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return "SERVICE_UNKNOWN"
+            raise
+    name: str = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+    return name
+
+
 @contextmanager
 def connected(address: str) -> Iterator[grpc.Channel]:
     """A channel to a server; a call on it that fails raises CallError."""
@@ -90,13 +105,15 @@ def connected(address: str) -> Iterator[grpc.Channel]:
 
 def _channel(address: str) -> grpc.Channel:
     """With TLS where SYNTAXD_CA names who signed the server's certificate. Raises CallError."""
-    options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
+    options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
     ca, certificate, key = map(_pem, ("CA", "CLIENT_CERTIFICATE", "CLIENT_KEY"))
     if ca is None:
         return grpc.insecure_channel(address, options=options)
     if (certificate is None) != (key is None):
         raise CallError("SYNTAXD_CLIENT_CERTIFICATE and SYNTAXD_CLIENT_KEY go together")
     credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    if name := os.environ.get("SYNTAXD_SERVER_NAME"):  # asked by another than its own: a probe
+        options.append(("grpc.ssl_target_name_override", name))
     return grpc.secure_channel(address, credentials, options=options)
 
 

@@ -104,6 +104,13 @@ def test_so_does_the_command_line(secured, pems, monkeypatch, capsys):
     assert main(["generate", "Yes?", "--choice", "yes", "--address", secured.address]) == 0
     assert main(["tokenize", "Hello", "--server", secured.address]) == 0
     assert "yes" in capsys.readouterr().out
+    assert main(["health", "--server", secured.address]) == 0
+    monkeypatch.setenv("SYNTAXD_SERVER_NAME", "somebody.example")
+    assert main(["health", "--server", secured.address]) == 1
+    monkeypatch.setenv("SYNTAXD_SERVER_NAME", "localhost")
+    assert main(["health", "--server", secured.address]) == 0
+    monkeypatch.delenv("SYNTAXD_SERVER_NAME")
+    capsys.readouterr()
     monkeypatch.delenv("SYNTAXD_CLIENT_CERTIFICATE")
     assert main(["generate", "Yes?", "--choice", "yes", "--address", secured.address]) == 1
     assert "SYNTAXD_CLIENT_KEY go together" in capsys.readouterr().err
