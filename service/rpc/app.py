@@ -72,7 +72,8 @@ async def serve(config: Config, folder: Path) -> int:
     metrics = Metrics()
     async with contextlib.AsyncExitStack() as cleanup:
         try:
-            server, admin_server = _bind(config, metrics)
+            api_keys = _api_keys(config)
+            server, admin_server = _bind(config, metrics, api_keys)
             exporter = cleanup.enter_context(exporting(metrics, config.metrics))
             settings = _settings(config, folder)
             restarts = Restarts(max_restarts=config.engine_restarts)
@@ -134,7 +135,7 @@ async def serve(config: Config, folder: Path) -> int:
         )
         grpc_server.register(
             server,
-            GenerationServicer(front),
+            GenerationServicer(front, api_keys),
             ConstraintServicer(constraints, model),
             ModelServicer(model, described, tokens),
             admin=admin if config.admin == "on" else None,
@@ -159,16 +160,16 @@ async def serve(config: Config, folder: Path) -> int:
 
 
 def _bind(
-    config: Config, metrics: Metrics
+    config: Config, metrics: Metrics, api_keys: ApiKeys | None
 ) -> tuple[grpc_server.Server, grpc_server.Server | None]:
     """The server, and another for AdminService if that has a port of its own; neither serves yet.
 
-    Both ask callers for the same. Raises PortInUseError, TlsError, StartError.
+    Both ask callers for the same. Raises PortInUseError, TlsError.
     """
     certificates = _certificates(config)
     if certificates:
         metrics.watch_certificate(lambda: certificates.expires.timestamp())
-    api_keys, counting = _api_keys(config), Counting(metrics)
+    counting = Counting(metrics)
 
     def bind(host: str, port: int) -> grpc_server.Server:
         return grpc_server.bind(

@@ -16,13 +16,14 @@ from tests.end_to_end.conftest import ONE_THREAD
 from tools.local_server import LocalServer
 
 KEY = "a-key-for-the-tests"
+POOR = "a-key-with-a-quota"
 
 
 @pytest.fixture(scope="module")
 def guarded(default_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
     keys = folder / "keys"
-    keys.write_text(f"# ours\n\n{KEY}\n")
+    keys.write_text(f"# ours\n\n{KEY}\n{POOR} tenant=poor concurrent=1\n")
     flags = ("--api-keys", str(keys), "--reflection", "off")
     with LocalServer(
         "--model", str(default_model), *ONE_THREAD, *flags, log=folder / "log"
@@ -61,6 +62,23 @@ def test_the_python_client_brings_metadata(guarded):
     ):
         client.generate("Yes?", choice=["yes"])
     assert caught.value.reason == "UNKNOWN_API_KEY"
+
+
+def test_who_has_a_quota_has_no_more(guarded):
+    metadata = [("authorization", f"Bearer {POOR}")]
+    with syntaxd_client.Client(guarded.address, metadata=metadata, retry=None) as client:
+        stream = client.stream("Count.", regex="[a-z ]{1500}")
+        assert next(stream)
+        with pytest.raises(syntaxd_client.ResourceExhaustedError) as caught:
+            client.generate("Yes?", choice=["yes"])
+        assert (caught.value.reason, caught.value.retry_after) == ("QUOTA", 1)
+        with syntaxd_client.Client(
+            guarded.address, metadata=[("authorization", f"Bearer {KEY}")]
+        ) as other:
+            assert other.generate("Yes?", choice=["yes"]).text == "yes"
+        stream.cancel()
+        with syntaxd_client.Client(guarded.address, metadata=metadata) as patient:
+            assert patient.generate("Yes?", choice=["yes"]).text == "yes"
 
 
 def test_health_stays_open_and_reflection_is_off(guarded):

@@ -252,7 +252,7 @@ async def serving(
     )
     grpc_server.register(
         server,
-        GenerationServicer(front),
+        GenerationServicer(front, api_keys),
         ConstraintServicer(constraints, MODEL),
         ModelServicer(MODEL, convert_model.model(MODEL, Limits(), 500), tokens),
         admin=admin if with_admin else None,

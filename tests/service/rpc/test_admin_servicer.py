@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from service.engine.types import Load
 from service.rpc import server as grpc_server
-from service.rpc.api_keys import ApiKeys
+from service.rpc.api_keys import ApiKeys, Key
 from service.rpc.pb.v1 import admin_pb2 as a
 from service.rpc.pb.v1 import admin_pb2_grpc, generation_pb2_grpc
 from service.rpc.pb.v1 import constraint_pb2 as c
@@ -150,7 +150,7 @@ async def test_a_message_that_is_none_is_refused_here_too():
 
 
 async def test_it_asks_for_a_key_as_the_others_do():
-    async with administered(api_keys=ApiKeys([b"a-key-for-the-tests"])) as (_, stub):
+    async with administered(api_keys=ApiKeys([Key(b"a-key-for-the-tests")])) as (_, stub):
         assert (await refused(stub.Drain(a.DrainRequest())))[1] == "UNKNOWN_API_KEY"
         metadata = (("authorization", "Bearer a-key-for-the-tests"),)
         assert await stub.GetLoad(a.GetLoadRequest(), metadata=metadata)

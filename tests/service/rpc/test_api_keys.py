@@ -4,7 +4,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from service.rpc.api_keys import ApiKeys, ApiKeysError, read_keys
+from service.rpc.api_keys import ApiKeys, ApiKeysError, Key, read_keys
 from service.rpc.pb.v1 import generation_pb2 as g
 from service.rpc.pb.v1 import generation_pb2_grpc, model_pb2_grpc
 from service.rpc.pb.v1 import model_pb2 as m
@@ -19,7 +19,7 @@ KEYS = [b"first-key-of-ours", b"second-key-of-ours"]
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
 async def test_a_known_key_opens_unary_calls_and_streams(key, scheme):
     metadata = [("authorization", f"{scheme} {key.decode()}")]
-    async with serving(api_keys=ApiKeys(KEYS)) as served:
+    async with serving(api_keys=ApiKeys(map(Key, KEYS))) as served:
         models = model_pb2_grpc.ModelServiceStub(served.channel)
         assert (await models.GetModel(m.GetModelRequest(), metadata=metadata)).model.name
         stub = generation_pb2_grpc.GenerationServiceStub(served.channel)
@@ -28,7 +28,7 @@ async def test_a_known_key_opens_unary_calls_and_streams(key, scheme):
 
 
 async def test_without_a_key_every_rpc_is_refused_and_nothing_reaches_the_engine():
-    async with serving(api_keys=ApiKeys(KEYS)) as served:
+    async with serving(api_keys=ApiKeys(map(Key, KEYS))) as served:
         for name, call in all_calls(served.channel).items():
             code, reason, _ = await refused(call)
             assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "UNKNOWN_API_KEY"), name
@@ -40,14 +40,14 @@ async def test_without_a_key_every_rpc_is_refused_and_nothing_reaches_the_engine
     ["", "Bearer", "Bearer ", "Bearer first-key-of-our", "Bearer first-key-of-ours2", KEYS[0]],
 )
 async def test_what_is_not_quite_a_key_is_refused(value):
-    async with serving(api_keys=ApiKeys(KEYS)) as served:
+    async with serving(api_keys=ApiKeys(map(Key, KEYS))) as served:
         models = model_pb2_grpc.ModelServiceStub(served.channel)
         call = models.GetModel(m.GetModelRequest(), metadata=[("authorization", value)])
         assert (await refused(call))[0] is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_health_needs_no_key():
-    async with serving(api_keys=ApiKeys(KEYS)) as served:
+    async with serving(api_keys=ApiKeys(map(Key, KEYS))) as served:
         health = health_pb2_grpc.HealthStub(served.channel)
         answer = await health.Check(health_pb2.HealthCheckRequest())
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
@@ -56,7 +56,7 @@ async def test_health_needs_no_key():
 def test_a_file_has_a_key_a_line(tmp_path):
     path = tmp_path / "keys"
     path.write_bytes(b"# ours\n\nfirst-key-of-ours\r\n  second-key-of-ours\n")
-    assert read_keys(path) == KEYS
+    assert read_keys(path) == [Key(each) for each in KEYS]
 
 
 @pytest.mark.parametrize("text", [b"", b"# none\n", b"short\n", b"a key with a few spaces\n"])

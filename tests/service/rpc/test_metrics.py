@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from service.engine.types import Chunk, FinishReason, Load, Token
-from service.rpc.api_keys import ApiKeys
+from service.rpc.api_keys import ApiKeys, Key
 from service.rpc.metrics import ExportError, Metrics, exporting
 from service.rpc.pb.v1 import constraint_pb2 as c
 from service.rpc.pb.v1 import constraint_pb2_grpc, generation_pb2_grpc
@@ -62,7 +62,7 @@ async def test_calls_are_counted_by_method_and_code():
 
 
 async def test_calls_that_the_other_interceptors_refuse_are_counted():
-    async with serving(api_keys=ApiKeys([b"a-key-that-is-long"])) as served:
+    async with serving(api_keys=ApiKeys([Key(b"a-key-that-is-long")])) as served:
         stub = generation_pb2_grpc.GenerationServiceStub(served.channel)
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.Generate(request())

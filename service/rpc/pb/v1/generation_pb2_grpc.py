@@ -52,6 +52,8 @@ class GenerationServiceStub:
     REQUEST_ID_IN_USE: a request with this id is still running.
     RESOURCE_EXHAUSTED
     QUEUE_FULL: retry after RetryInfo.retry_delay.
+    QUOTA: the tenant of the API key has as many generations or tokens as it
+    may; QuotaFailure says which; retry after RetryInfo.retry_delay.
     CONSTRAINT_TOO_COMPLEX, COMPILE_TIMEOUT: over a limit that QuotaFailure
     names; simplify the constraint.
     Without details: the request message is over the size limit (4 MiB).
@@ -115,6 +117,8 @@ class GenerationServiceServicer:
     REQUEST_ID_IN_USE: a request with this id is still running.
     RESOURCE_EXHAUSTED
     QUEUE_FULL: retry after RetryInfo.retry_delay.
+    QUOTA: the tenant of the API key has as many generations or tokens as it
+    may; QuotaFailure says which; retry after RetryInfo.retry_delay.
     CONSTRAINT_TOO_COMPLEX, COMPILE_TIMEOUT: over a limit that QuotaFailure
     names; simplify the constraint.
     Without details: the request message is over the size limit (4 MiB).
@@ -199,6 +203,8 @@ class GenerationService:
     REQUEST_ID_IN_USE: a request with this id is still running.
     RESOURCE_EXHAUSTED
     QUEUE_FULL: retry after RetryInfo.retry_delay.
+    QUOTA: the tenant of the API key has as many generations or tokens as it
+    may; QuotaFailure says which; retry after RetryInfo.retry_delay.
     CONSTRAINT_TOO_COMPLEX, COMPILE_TIMEOUT: over a limit that QuotaFailure
     names; simplify the constraint.
     Without details: the request message is over the size limit (4 MiB).

@@ -53,6 +53,8 @@ class GenerationServiceStub:
         REQUEST_ID_IN_USE: a request with this id is still running.
       RESOURCE_EXHAUSTED
         QUEUE_FULL: retry after RetryInfo.retry_delay.
+        QUOTA: the tenant of the API key has as many generations or tokens as it
+          may; QuotaFailure says which; retry after RetryInfo.retry_delay.
         CONSTRAINT_TOO_COMPLEX, COMPILE_TIMEOUT: over a limit that QuotaFailure
           names; simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -113,6 +115,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         REQUEST_ID_IN_USE: a request with this id is still running.
       RESOURCE_EXHAUSTED
         QUEUE_FULL: retry after RetryInfo.retry_delay.
+        QUOTA: the tenant of the API key has as many generations or tokens as it
+          may; QuotaFailure says which; retry after RetryInfo.retry_delay.
         CONSTRAINT_TOO_COMPLEX, COMPILE_TIMEOUT: over a limit that QuotaFailure
           names; simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
@@ -169,6 +173,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         REQUEST_ID_IN_USE: a request with this id is still running.
       RESOURCE_EXHAUSTED
         QUEUE_FULL: retry after RetryInfo.retry_delay.
+        QUOTA: the tenant of the API key has as many generations or tokens as it
+          may; QuotaFailure says which; retry after RetryInfo.retry_delay.
         CONSTRAINT_TOO_COMPLEX, COMPILE_TIMEOUT: over a limit that QuotaFailure
           names; simplify the constraint.
         Without details: the request message is over the size limit (4 MiB).
