@@ -97,6 +97,10 @@ class Config:
     max_pinned_bytes: int = _setting(256 << 20, "memory for pinned constraints, in bytes")
     max_message_bytes: int = _setting(4 << 20, "largest request message")
     drain_seconds: float = _setting(30.0, "after SIGTERM, how long running requests may go on")
+    log_format: Literal["text", "json"] = _setting(
+        "text", "log lines for people, or a JSON object a line", choices=("text", "json")
+    )
+    log_calls: bool = _setting(False, "a log line for each call that ends; never its content")
     log_level: str = _setting(
         "info", "least severe log lines shown", choices=("debug", "info", "warning", "error")
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 
-from service import config
+from service import config, logs
 from service.cli.common import Commands, fail
 
 
@@ -29,9 +28,7 @@ def run(options: argparse.Namespace) -> int:
         settings = config.load(vars(options), os.environ)
     except config.ConfigError as error:
         return fail(str(error), 2)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logs.set_up(settings.log_level, settings.log_format, "front")
     # Imported here: they bring gRPC and the tokenizer, which the other commands do without.
     from service import models
     from service.rpc import app

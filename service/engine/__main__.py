@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import socket
 import sys
 
+from service import logs
 from service.engine import garbage
 from service.engine.process import serve
 
@@ -20,9 +20,7 @@ def main() -> int:
     # requests end, and this one ends when the front's socket closes.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s engine %(name)s: %(message)s"
-    )
+    logs.set_up("info", "text", "engine")  # until the front says otherwise
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         try:
             return serve(connection)

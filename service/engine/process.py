@@ -13,6 +13,7 @@ import socket
 import numba
 import torch
 
+from service import logs
 from service.engine import garbage
 from service.engine.core import EngineCore, load
 from service.engine.messages import (
@@ -77,6 +78,7 @@ def serve(connection: socket.socket) -> int:
             frames = pipe.receive(wait=True)
         start = decode_to_engine(frames[0])
         assert isinstance(start, Start), "the first message is Start"
+        logs.set_up(start.settings.log_level, start.settings.log_format, "engine")
         core = _load(start.settings, pipe)
         if core is None:
             return 1

@@ -187,6 +187,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     step_tokens: int = 512  # positions computed in one step: bounds how long others wait
     reproducible: bool = False  # decision 14
     speculation: Literal["auto", "off"] = "auto"  # guess tokens ahead where that pays
+    log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
+from service import logs
 from service.errors import InternalError, ServiceError
 from service.rpc.convert import status
 
@@ -28,5 +29,5 @@ async def answering_errors(context: Context) -> AsyncIterator[None]:
         await context.abort_with_status(status.to_grpc(error))
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets a status and an id
         incident = uuid.uuid4().hex[:12]
-        _log.exception("incident %s", incident)
+        _log.exception("incident %s", incident, extra=logs.fields(incident=incident))
         await context.abort_with_status(status.to_grpc(InternalError(incident)))

@@ -169,7 +169,7 @@ def _bind(
     certificates = _certificates(config)
     if certificates:
         metrics.watch_certificate(lambda: certificates.expires.timestamp())
-    counting = Counting(metrics)
+    counting = Counting(metrics, log_calls=config.log_calls)
 
     def bind(host: str, port: int) -> grpc_server.Server:
         return grpc_server.bind(
@@ -269,6 +269,8 @@ def _settings(config: Config, folder: Path) -> EngineSettings:
         kv_bytes=config.kv_bytes,
         step_tokens=config.step_tokens,
         reproducible=config.reproducible,
+        log_level=config.log_level,
+        log_format=config.log_format,
         speculation=config.speculation,
     )
 

@@ -2,10 +2,15 @@
 
 gRPC knows the code of a call that was aborted and of no other, so a handler that came to its end
 notes that; what did neither was ended by the caller: by a cancel or by its deadline.
+
+The log may have a line for each: the method, the code, how long it took, from where, which trace
+the caller has it in (``traceparent``, https://www.w3.org/TR/trace-context). Never its content.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
@@ -13,8 +18,12 @@ from typing import Any, Protocol
 import grpc
 from typing_extensions import override
 
+from service import logs
 from service.rpc.answering import Context
 from service.rpc.guards import Handler, is_ours
+
+_log = logging.getLogger(__name__)
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 
 class Counter(Protocol):
@@ -28,8 +37,9 @@ class Counter(Protocol):
 class Counting(grpc.aio.ServerInterceptor):
     """Counts the calls of methods that exist, whatever the other interceptors say to them."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Counter, *, log_calls: bool = False) -> None:
         self._counter = counter
+        self._log_calls = log_calls
 
     @override
     async def intercept_service(
@@ -55,7 +65,7 @@ class Counting(grpc.aio.ServerInterceptor):
 
     def _unary(self, behaviour: Any, method: str) -> Any:
         async def handle(request: Any, context: Context) -> Any:
-            call = _Call(self._counter, method, context)
+            call = self._call(method, context)
             response = await behaviour(request, context)
             call.came_to_its_end = True
             return response
@@ -64,19 +74,32 @@ class Counting(grpc.aio.ServerInterceptor):
 
     def _stream(self, behaviour: Any, method: str) -> Any:
         async def handle(request: Any, context: Context) -> AsyncIterator[Any]:
-            call = _Call(self._counter, method, context)
+            call = self._call(method, context)
             async for message in behaviour(request, context):
                 yield message
             call.came_to_its_end = True
 
         return handle
 
+    def _call(self, method: str, context: Context) -> _Call:
+        trace_id = _trace_id(context.invocation_metadata()) if self._log_calls else None
+        return _Call(self._counter, method, context, self._log_calls, trace_id)
+
 
 class _Call:
     """One call, until it is counted."""
 
-    def __init__(self, counter: Counter, method: str, context: Context) -> None:
+    def __init__(
+        self,
+        counter: Counter,
+        method: str,
+        context: Context,
+        is_logged: bool,
+        trace_id: str | None,
+    ) -> None:
         self.came_to_its_end = False
+        self._is_logged = is_logged
+        self._trace_id = trace_id
         self._counter = counter
         self._method = method
         self._began = time.monotonic()
@@ -84,9 +107,22 @@ class _Call:
         context.add_done_callback(self._ended)  # type: ignore[arg-type]  # stub is no Protocol
 
     def _ended(self, context: Any) -> None:
-        self._counter.call_ended(
-            self._method, self._code(context).name, time.monotonic() - self._began
-        )
+        code, seconds = self._code(context).name, time.monotonic() - self._began
+        self._counter.call_ended(self._method, code, seconds)
+        if self._is_logged:
+            _log.info(
+                "%s %s in %.3f s",
+                self._method,
+                code,
+                seconds,
+                extra=logs.fields(
+                    method=self._method,
+                    code=code,
+                    seconds=round(seconds, 6),
+                    peer=context.peer(),
+                    trace_id=self._trace_id,
+                ),
+            )
 
     def _code(self, context: Any) -> grpc.StatusCode:
         aborted: grpc.StatusCode | None = context.code()
@@ -98,3 +134,12 @@ class _Call:
         if remaining is not None and remaining <= 0:
             return grpc.StatusCode.DEADLINE_EXCEEDED
         return grpc.StatusCode.CANCELLED
+
+
+def _trace_id(metadata: Any) -> str | None:
+    """Of a well-formed ``traceparent``; another text of the caller's is not written down."""
+    for name, value in metadata or ():
+        if name == "traceparent" and isinstance(value, str):
+            found = _TRACEPARENT.fullmatch(value)
+            return found[1] if found else None
+    return None

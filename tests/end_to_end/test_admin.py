@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import grpc
@@ -18,6 +19,7 @@ from tools.local_server import LocalServer
 
 def test_a_port_of_its_own_shows_ends_and_drains(default_model, tmp_path):
     flags = ("--model", str(default_model), *ONE_THREAD, "--admin", "127.0.0.1:0")
+    flags += ("--log-format", "json", "--log-calls")
     with (
         LocalServer(*flags, log=tmp_path / "log") as server,
         grpc.insecure_channel(server.address) as channel,
@@ -67,5 +69,13 @@ def test_a_port_of_its_own_shows_ends_and_drains(default_model, tmp_path):
             assert stream.answer.complete
         assert server.process.wait(30) == 0
     log = (tmp_path / "log").read_text()
-    assert "told the server to drain" in log
     assert "request-of-mine" not in log  # the caller's name for it is the caller's
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    assert any("told the server to drain" in each["message"] for each in lines)
+    assert {each["process"] for each in lines} == {"front", "engine"}
+    codes = {(each["method"].rpartition("/")[2], each["code"]) for each in lines if "code" in each}
+    assert {
+        ("GenerateStream", "CANCELLED"),
+        ("CancelRequest", "NOT_FOUND"),
+        ("Drain", "OK"),
+    } <= codes

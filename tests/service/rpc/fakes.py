@@ -219,6 +219,7 @@ async def serving(
     api_keys: ApiKeys | None = None,
     credentials: grpc.ServerCredentials | None = None,
     with_admin: bool = False,
+    log_calls: bool = False,
 ) -> AsyncIterator[Served]:
     """The channel is one without TLS, whatever the ``credentials``."""
     engine, compiler, tokenizer = FakeEngine(), FakeCompiler(), FakeTokenizer()
@@ -239,7 +240,7 @@ async def serving(
         0,
         max_message_bytes,
         api_keys=api_keys,
-        counting=Counting(metrics),
+        counting=Counting(metrics, log_calls=log_calls),
         credentials=credentials,
     )
     told_to_stop: list[bool] = []
