@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +26,17 @@ from typing_extensions import override
 from service.errors import Code, ServiceError
 from service.rpc.answering import Context
 from service.rpc.convert import status
+from service.rpc.files import version
 from service.rpc.guards import Handler, guarded, is_ours
 from service.rpc.quotas import Account, Quota
 
 MIN_KEY_BYTES = 16  # shorter ones can be guessed
+_LOOK_SECONDS = 1.0  # a file is looked at no more often
 _LIMITS = ("concurrent", "tokens_per_minute")
 _LARGEST_LIMIT = 10**9
+
+
+_log = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
@@ -47,15 +54,31 @@ class ApiKeysError(ValueError):
 class ApiKeys(grpc.aio.ServerInterceptor):
     """Refuses calls of our services without a known key. Health and reflection stay open."""
 
-    def __init__(self, keys: Iterable[Key]) -> None:
-        """Keys of one tenant share an account; one without a tenant has its own."""
+    def __init__(
+        self, keys: Iterable[Key], reread: Callable[[], Sequence[Key] | None] = lambda: None
+    ) -> None:
+        """``reread`` is asked before each call for the keys, if they are others by now."""
+        self._reread = reread
+        self._accounts: list[tuple[bytes, Account]] = []
+        self._by_name: dict[str | bytes, Account] = {}
+        self.replace(keys)
+
+    def replace(self, keys: Iterable[Key]) -> None:
+        """From now on these: an account for each tenant, and for each key without one.
+
+        An account that stays keeps what it has used, under its new limits.
+        """
         keys = list(keys)
-        quotas = {key.tenant: key.quota for key in keys if key.quota != Quota()}
-        tenants = {key.tenant: Account(quotas.get(key.tenant, Quota())) for key in keys}
-        self._accounts = [
-            (_digest(key.secret), tenants[key.tenant] if key.tenant else Account(key.quota))
-            for key in keys
-        ]
+        quotas = {key.tenant: key.quota for key in keys if key.tenant and key.quota != Quota()}
+        before, self._by_name, self._accounts = self._by_name, {}, []
+        for key in keys:
+            digest = _digest(key.secret)
+            name = key.tenant or digest
+            quota = quotas.get(key.tenant, Quota()) if key.tenant else key.quota
+            if name not in self._by_name:
+                self._by_name[name] = before.get(name) or Account(quota)
+                self._by_name[name].limit(quota)
+            self._accounts.append((digest, self._by_name[name]))
 
     @override
     async def intercept_service(
@@ -66,6 +89,8 @@ class ApiKeys(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not is_ours(handler_call_details):
             return handler
+        if (keys := self._reread()) is not None:
+            self.replace(keys)
         if self.account_of(handler_call_details.invocation_metadata):
             return handler
         return guarded(handler, _refuse, lambda data: data)  # nothing of theirs is parsed
@@ -77,6 +102,36 @@ class ApiKeys(grpc.aio.ServerInterceptor):
             if hmac.compare_digest(known, digest):
                 found = account
         return found
+
+
+class KeyFile:
+    """A file of keys that may be replaced while the server runs."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises ApiKeysError, OSError."""
+        self._path = path
+        self._clock = clock
+        self._seen = version(path)  # before reading: what changes meanwhile is read again
+        self._looked = clock()
+        self.keys = read_keys(path)
+
+    def reread(self) -> list[Key] | None:
+        """The keys, if the file has others than when last asked; a bad file is no change."""
+        now = self._clock()
+        if now - self._looked < _LOOK_SECONDS:
+            return None
+        self._looked = now
+        found = version(self._path)
+        if found == self._seen:
+            return None
+        self._seen = found
+        try:
+            self.keys = read_keys(self._path)
+        except (ApiKeysError, OSError) as error:
+            _log.error("the API keys in use stay: %s", error)
+            return None
+        _log.info("%d API keys from now on", len(self.keys))
+        return self.keys
 
 
 def read_keys(path: Path) -> list[Key]:

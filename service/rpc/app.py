@@ -30,7 +30,7 @@ from service.engine.types import Constraint, EngineSettings, ModelInfo, Sampling
 from service.errors import ServiceError
 from service.rpc import server as grpc_server
 from service.rpc.admin_servicer import AdminServicer
-from service.rpc.api_keys import ApiKeys, ApiKeysError, read_keys
+from service.rpc.api_keys import ApiKeys, ApiKeysError, KeyFile
 from service.rpc.constraint_servicer import ConstraintServicer
 from service.rpc.constraints import Constraints
 from service.rpc.convert import model as convert_model
@@ -192,9 +192,10 @@ def _api_keys(config: Config) -> ApiKeys | None:
     if not config.api_keys:
         return None
     try:
-        return ApiKeys(read_keys(Path(config.api_keys)))
+        file = KeyFile(Path(config.api_keys))
     except (ApiKeysError, OSError) as error:
         raise StartError(f"--api-keys: {error}") from error
+    return ApiKeys(file.keys, file.reread)
 
 
 def _certificates(config: Config) -> Certificates | None:

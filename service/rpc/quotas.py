@@ -34,6 +34,12 @@ class Account:
         self._credit = float(quota.tokens_per_minute or 0)  # a minute's worth at the most
         self._counted = clock()  # when the credit was as it says
 
+    def limit(self, quota: Quota) -> None:
+        """Another quota, also for those that run; another rate begins with a full minute."""
+        if quota.tokens_per_minute != self.quota.tokens_per_minute:
+            self._credit, self._counted = float(quota.tokens_per_minute or 0), self._clock()
+        self.quota = quota
+
     def enter(self) -> Ticket:
         """Accepts a generation. Raises Busy."""
         most = self.quota.concurrent

@@ -22,6 +22,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from service.rpc.files import Version, version
+
 _log = logging.getLogger(__name__)
 
 
@@ -92,19 +94,7 @@ class Certificates:
         return self._loaded.configuration
 
 
-def _versions(files: TlsFiles) -> Sequence[tuple[int, ...] | None]:
-    """What tells one version of each file from another; None: it is not there.
-
-    Links are followed: a mounted secret is replaced by turning one.
-    """
-
-    def version(path: Path) -> tuple[int, ...] | None:
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
-
+def _versions(files: TlsFiles) -> Sequence[Version]:
     paths = (files.certificate, files.key, files.client_ca)
     return [version(path) for path in paths if path]
 

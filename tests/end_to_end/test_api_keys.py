@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import grpc
 import pytest
@@ -16,6 +17,7 @@ from tests.end_to_end.conftest import ONE_THREAD
 from tools.local_server import LocalServer
 
 KEY = "a-key-for-the-tests"
+NEW = "a-key-that-comes-later"
 POOR = "a-key-with-a-quota"
 
 
@@ -28,6 +30,7 @@ def guarded(default_model, tmp_path_factory):
     with LocalServer(
         "--model", str(default_model), *ONE_THREAD, *flags, log=folder / "log"
     ) as running:
+        running.keys = keys
         yield running
     assert KEY not in (folder / "log").read_text()
 
@@ -79,6 +82,23 @@ def test_who_has_a_quota_has_no_more(guarded):
         stream.cancel()
         with syntaxd_client.Client(guarded.address, metadata=metadata) as patient:
             assert patient.generate("Yes?", choice=["yes"]).text == "yes"
+
+
+def test_a_changed_file_holds_without_a_restart(guarded):
+    before = guarded.keys.read_text()
+    metadata = [("authorization", f"Bearer {NEW}")]
+    with syntaxd_client.Client(guarded.address, metadata=metadata) as client:
+        with pytest.raises(syntaxd_client.UnauthenticatedError):
+            client.get_model()
+        guarded.keys.write_text(before + NEW + "\n")
+        until = time.monotonic() + 30
+        while True:
+            try:
+                assert client.get_model().name
+                break
+            except syntaxd_client.UnauthenticatedError:
+                assert time.monotonic() < until
+    guarded.keys.write_text(before)
 
 
 def test_health_stays_open_and_reflection_is_off(guarded):

@@ -4,7 +4,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from service.rpc.api_keys import ApiKeys, ApiKeysError, Key, read_keys
+from service.rpc.api_keys import ApiKeys, ApiKeysError, Key, KeyFile, read_keys
 from service.rpc.pb.v1 import generation_pb2 as g
 from service.rpc.pb.v1 import generation_pb2_grpc, model_pb2_grpc
 from service.rpc.pb.v1 import model_pb2 as m
@@ -66,3 +66,55 @@ def test_a_file_that_protects_nothing_is_refused_without_showing_it(tmp_path, te
     with pytest.raises(ApiKeysError) as caught:
         read_keys(path)
     assert not text.strip() or text.decode().strip() not in str(caught.value)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_file_that_changes_is_read_again_but_not_with_every_call(tmp_path, caplog):
+    path, clock = tmp_path / "keys", Clock()
+    path.write_bytes(KEYS[0])
+    file = KeyFile(path, clock)
+    assert file.keys == [Key(KEYS[0])]
+    path.write_bytes(KEYS[1] + b"\n")
+    assert file.reread() is None
+    clock.now += 1
+    assert file.reread() == [Key(KEYS[1])]
+    clock.now += 1
+    assert file.reread() is None
+
+    path.write_bytes(b"short")
+    for _ in range(3):
+        clock.now += 1
+        assert file.reread() is None
+    path.unlink()
+    clock.now += 1
+    assert file.reread() is None
+    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(errors) == 2
+    assert "the API keys in use stay: " in errors[0]
+    assert "short" not in errors[0]
+    path.write_bytes(KEYS[0])
+    clock.now += 1
+    assert file.reread() == [Key(KEYS[0])]
+
+
+async def test_a_new_key_holds_and_an_old_one_no_more_on_an_open_connection():
+    found = [None]
+    keys = ApiKeys([Key(KEYS[0])], lambda: found[0])
+    async with serving(api_keys=keys) as served:
+        models = model_pb2_grpc.ModelServiceStub(served.channel)
+
+        def call(key):
+            metadata = [("authorization", f"Bearer {key.decode()}")]
+            return models.GetModel(m.GetModelRequest(), metadata=metadata)
+
+        assert (await call(KEYS[0])).model.name
+        assert (await refused(call(KEYS[1])))[1] == "UNKNOWN_API_KEY"
+        found[0] = [Key(KEYS[1])]
+        assert (await call(KEYS[1])).model.name
+        assert (await refused(call(KEYS[0])))[1] == "UNKNOWN_API_KEY"

@@ -143,6 +143,37 @@ def call(served, key, method="Generate", **fields):
     return getattr(stub, method)(request, metadata=[("authorization", f"Bearer {key.decode()}")])
 
 
+def holder(key):
+    return [("authorization", f"Bearer {key.decode()}")]
+
+
+def test_an_account_outlives_its_keys():
+    """A key is replaced in two steps; neither frees what its tenant has."""
+    keys = ApiKeys([Key(SHOP[0], "shop", Quota(concurrent=1)), Key(OTHER, "", Quota(1))])
+    shop, other = keys.account_of(holder(SHOP[0])), keys.account_of(holder(OTHER))
+    ticket = shop.enter()
+    keys.replace([Key(SHOP[1], "shop", Quota(concurrent=2)), Key(OTHER)])
+    assert keys.account_of(holder(SHOP[0])) is None
+    assert keys.account_of(holder(SHOP[1])) is shop
+    assert keys.account_of(holder(OTHER)) is other
+    assert other.quota == Quota()
+    shop.enter()
+    with pytest.raises(Busy):
+        shop.enter()
+    ticket.leave()
+    shop.enter()
+
+
+def test_another_rate_begins_with_a_full_minute_and_the_same_one_goes_on():
+    account = Account(Quota(tokens_per_minute=60), Clock())
+    account.enter().spend(90)
+    account.limit(Quota(5, tokens_per_minute=60))
+    with pytest.raises(Busy):
+        account.enter()
+    account.limit(Quota(5, tokens_per_minute=600))
+    account.enter()
+
+
 async def test_keys_of_one_tenant_share_its_places_and_others_have_theirs():
     async with serving(capacity=9, api_keys=keys(Quota(concurrent=2))) as served:
         served.engine.gate.clear()
