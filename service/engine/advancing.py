@@ -22,19 +22,10 @@ lines are the decoder's; the others are found here and returned as an ``Ending``
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from service.engine.endings import Endings
 from service.engine.sequence import Sequence
-from service.engine.types import FinishReason, StopDetail
-
-
-class Ending(NamedTuple):
-    """How a request ends."""
-
-    reason: FinishReason
-    complete: bool
-    detail: StopDetail = StopDetail()
+from service.engine.types import Ending, FinishReason, Score, StopDetail
 
 
 class Advancer:
@@ -50,13 +41,13 @@ class Advancer:
         self._token_bytes = token_bytes
         self._clock = clock
 
-    def accept(self, sequence: Sequence, token: int) -> Ending | None:
+    def accept(self, sequence: Sequence, token: int, score: Score | None = None) -> Ending | None:
         """The token that was sampled, and what is forced after it; the end, if it is one."""
         if self._endings.may_stop(sequence, token):
-            return self._stop_at_token(sequence, token)
+            return self._stop_at_token(sequence, token, score)
         if token in self._endings.eos_ids:
             return _whole(sequence, StopDetail(eos_token_id=token))
-        return self._append(sequence, token, forced=False) or self.settle(sequence)
+        return self._append(sequence, token, score=score) or self.settle(sequence)
 
     def settle(self, sequence: Sequence) -> Ending | None:
         """The end, where it must end; else appends what is forced, as far as it goes."""
@@ -77,27 +68,31 @@ class Advancer:
                 if ending:
                     return ending
 
-    def _stop_at_token(self, sequence: Sequence, token: int) -> Ending:
+    def _stop_at_token(self, sequence: Sequence, token: int, score: Score | None) -> Ending:
         """The caller's stop token: the end, with its text where that is asked for."""
         matcher = sequence.matcher
         accepted = True
         if self._endings.is_returned(sequence, token):
             accepted = matcher is None or matcher.advance(token)
-            ending = self._append_text(sequence, token, forced=False)
+            ending = self._append_text(sequence, token, score=score)
             if ending:
                 return ending
         complete = matcher is None or (accepted and matcher.is_complete)
         return Ending(FinishReason.STOP, complete, StopDetail(stop_token_id=token))
 
-    def _append(self, sequence: Sequence, token: int, *, forced: bool) -> Ending | None:
+    def _append(
+        self, sequence: Sequence, token: int, *, forced: bool = False, score: Score | None = None
+    ) -> Ending | None:
         """One more token of the answer; the end, if its text is one."""
         if sequence.matcher is not None:
             accepted = sequence.matcher.advance(token)
             assert accepted, f"the constraint allowed token {token} and then refused it"
-        return self._append_text(sequence, token, forced=forced)
+        return self._append_text(sequence, token, forced=forced, score=score)
 
-    def _append_text(self, sequence: Sequence, token: int, *, forced: bool) -> Ending | None:
-        sequence.append(token, forced=forced)
+    def _append_text(
+        self, sequence: Sequence, token: int, *, forced: bool = False, score: Score | None = None
+    ) -> Ending | None:
+        sequence.append(token, forced=forced, score=score)
         if sequence.first_token is None:
             sequence.first_token = self._clock()
         data = self._token_bytes(token)

@@ -8,19 +8,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from service.engine.endings import Endings
-from service.engine.sampling import Sampled, SamplingRow, sample
+from service.engine.sampling import SamplingRow, sample
+from service.engine.scoring import log_probabilities, score
 from service.engine.sequence import Sequence
 from service.engine.step_times import StepTimes
+from service.engine.types import Score
 
 # Of matchers of one kind: all are ``grammar``'s, or all are a test's.
 FillMasks = Callable[[Seq[Any], npt.NDArray[np.uint32], Seq[int | None]], None]
+
+
+class Choice(NamedTuple):
+    """A row's next token; ``ok``: its logits were numbers."""
+
+    token: int
+    ok: bool
+    score: Score | None
 
 
 class Chooser:
@@ -47,7 +57,9 @@ class Chooser:
         self._any_token = _pack(np.arange(logit_size) < vocab_size)
         self._has_padding = vocab_size < logit_size
 
-    def choose(self, sequences: Seq[Sequence], logits: torch.Tensor, times: StepTimes) -> Sampled:
+    def choose(
+        self, sequences: Seq[Sequence], logits: torch.Tensor, times: StepTimes
+    ) -> list[Choice]:
         """The next token of each; ``logits`` float32[n, logit_size], used up.
 
         Adds what it took to ``times``, and to the sequences their share of the masks.
@@ -59,10 +71,17 @@ class Chooser:
             sequence.mask_seconds += (filled - began) / len(sequences)
         settings = [self._settings(i, s) for i, s in enumerate(sequences)]
         self._note_overruled(sequences, steered, logits, masks, settings)
+        log_probs = [_log_probs(i, s, logits, masks) for i, s in enumerate(sequences)]
         sampled = sample(logits, masks, settings)
+        choices = [
+            Choice(token, ok, _score(sequence, probs, token))
+            for token, ok, sequence, probs in zip(
+                sampled.token_ids.tolist(), sampled.ok.tolist(), sequences, log_probs, strict=True
+            )
+        ]
         times.mask += filled - began
         times.sample += self._clock() - filled
-        return sampled
+        return choices
 
     def _fill(self, sequences: Seq[Sequence]) -> tuple[npt.NDArray[np.uint32] | None, list[int]]:
         """uint32[n, words]; None where every row may take any token.
@@ -126,6 +145,22 @@ class Chooser:
         return SamplingRow(
             settings, sequence.num_output, sequence.counts, penalizable, sequence.bias
         )
+
+
+def _log_probs(
+    index: int, sequence: Sequence, logits: torch.Tensor, masks: npt.NDArray[np.uint32] | None
+) -> torch.Tensor | None:
+    """Before sampling uses the logits up; None where nobody asks."""
+    if sequence.scoring is None:
+        return None
+    over = masks[index] if sequence.scoring.masked and masks is not None else None
+    return log_probabilities(logits[index], over)
+
+
+def _score(sequence: Sequence, log_probs: torch.Tensor | None, token: int) -> Score | None:
+    if log_probs is None or sequence.scoring is None:
+        return None
+    return score(log_probs, token, sequence.scoring.top)
 
 
 def _pack(allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint32]:

@@ -15,8 +15,8 @@ import msgspec
 import torch
 
 from service.engine.admission import max_output, refusal
-from service.engine.advancing import Advancer, Ending
-from service.engine.choosing import Chooser, FillMasks
+from service.engine.advancing import Advancer
+from service.engine.choosing import Choice, Chooser, FillMasks
 from service.engine.drafting import Drafter
 from service.engine.endings import Endings
 from service.engine.failures import failure, incident, internal
@@ -28,6 +28,7 @@ from service.engine.sequence import Grammar, Sequence
 from service.engine.step_times import StepTimes
 from service.engine.types import (
     Chunk,
+    Ending,
     Finish,
     FinishReason,
     GenerationRequest,
@@ -170,6 +171,8 @@ class Decoder:
             each.admitted = self._clock()
             if not each.is_finished:  # by a fault in another one
                 self._guarded(each, self._advancer.settle)
+        # Forced tokens that wait for scores: each row computes its own logits of them.
+        self._scheduler.let_go([s for s in self._scheduler.held if s.num_unscored])
 
     def _expire(self, now: float) -> None:
         for first, *_ in list(self._live.values()):
@@ -185,7 +188,7 @@ class Decoder:
         planned.sort(key=lambda p: p.sequence.matcher is None)  # see ``choosing``
         try:
             fed, logits = self._compute(planned)
-            rows = [each for f in fed if f.logits is not None for each in self._with_others(f)]
+            rows = [each for f in fed if self._score(f, logits) for each in self._with_others(f)]
             while rows:
                 rows = self._choose(rows, logits)
         except Exception:  # noqa: BLE001 - whatever it is, these requests end and the loop goes on
@@ -212,6 +215,14 @@ class Decoder:
             self._remember(p.sequence)
         return fed, logits
 
+    def _score(self, fed: Fed, logits: torch.Tensor) -> bool:
+        """Scores forced tokens, where that was asked for; whether the row chooses a token now."""
+        fed.give_scores(logits)
+        sequence = fed.sequence
+        if sequence.ending and not sequence.num_unscored:
+            self._finish(sequence, sequence.ending)
+        return fed.logits is not None
+
     def _with_others(self, fed: Fed) -> list[Fed]:
         """The row, and if it was held back for it, the request's other outputs that have room."""
         first = fed.sequence
@@ -225,32 +236,30 @@ class Decoder:
         sequences = [f.sequence for f in rows]
         indices = [f.logits for f in rows]
         own = logits if indices == list(range(len(logits))) else logits[indices]
-        sampled = self._chooser.choose(sequences, own, self.times)
+        choices = self._chooser.choose(sequences, own, self.times)
         at = self._clock()
         further = []
-        for f, token, ok in zip(
-            rows, sampled.token_ids.tolist(), sampled.ok.tolist(), strict=True
-        ):
+        for f, choice in zip(rows, choices, strict=True):
             # Finished already: by a fault in another output of its request.
-            if not f.sequence.is_finished and self._take(f, token, ok=ok):
+            if not f.sequence.is_finished and self._take(f, choice):
                 further.append(f)
         self.times.advance += self._clock() - at
         return further
 
-    def _take(self, fed: Fed, token: int, *, ok: bool) -> bool:
+    def _take(self, fed: Fed, choice: Choice) -> bool:
         """One row's chosen token; whether it can choose another one in this step."""
         sequence = fed.sequence
-        if not ok:
+        if not choice.ok:
             self._fail(sequence, internal(incident("the model's logits are not numbers")))
             return False
-        self._guarded(sequence, self._accept, fed, token)
+        self._guarded(sequence, self._accept, fed, choice)
         if sequence.is_finished:
             return False
         self._remember(sequence)
         return fed.goes_on
 
-    def _accept(self, sequence: Sequence, fed: Fed, token: int) -> Ending | None:
-        ending = self._advancer.accept(sequence, token)
+    def _accept(self, sequence: Sequence, fed: Fed, choice: Choice) -> Ending | None:
+        ending = self._advancer.accept(sequence, choice.token, choice.score)
         fed.compare(self._drafter)  # before the end is told, with its counts
         return ending
 
@@ -267,7 +276,9 @@ class Decoder:
             name = incident(f"request {sequence.request.request_id} failed")
             self._fail(sequence, internal(name))
             return
-        if ending:
+        if ending and sequence.num_unscored:
+            sequence.ending = ending  # when the next step has the logits
+        elif ending:
             self._finish(sequence, ending)
 
     # --- the end ---

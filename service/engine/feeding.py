@@ -14,10 +14,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence as Seq
 
+import torch
+
 from service.engine.drafting import Draft, Drafter
 from service.engine.kv_cache import KVCache
 from service.engine.model import Row
 from service.engine.scheduler import Planned
+from service.engine.scoring import log_probabilities, score
 from service.engine.sequence import Sequence
 
 
@@ -26,12 +29,25 @@ class Fed:
 
     def __init__(self, planned: Planned, draft: Draft | None, first_logits: int) -> None:
         self.sequence: Sequence = planned.sequence
-        self.row = _row(planned, draft)
+        is_whole = planned.num_tokens == planned.sequence.num_pending
+        self._chooses = is_whole and planned.sequence.ending is None
+        self._scored = _score_offsets(*planned)
+        self.row = _row(planned, draft, self._scored)
         self.goes_on = False  # whether another token can be chosen in this step
         self._draft = draft
         self._first_logits = first_logits
         self._num_right = 0  # guesses
         self._num_said = planned.num_tokens  # tokens of the row that are the sequence's too
+
+    def give_scores(self, logits: torch.Tensor) -> None:
+        """To forced tokens whose logits this step has."""
+        sequence = self.sequence
+        if sequence.scoring is None:
+            return
+        for place, offset in enumerate(self._scored):
+            token = sequence.token_ids[self.row.position + offset + 1]
+            log_probs = log_probabilities(logits[self._first_logits + place])
+            sequence.give_score(score(log_probs, token, sequence.scoring.top))
 
     def alike(self, sequence: Sequence) -> Fed:
         """The same for a sequence forked from this one, which chooses from the same logits."""
@@ -43,7 +59,7 @@ class Fed:
     def logits(self) -> int | None:
         """Which logits of the step its next token is chosen from; None if they are not there."""
         last = self._num_said - 1
-        if last not in self.row.wanted:
+        if not self._chooses or last not in self.row.wanted:
             return None
         return self._first_logits + self.row.wanted.index(last)
 
@@ -74,7 +90,8 @@ def feed(
     num_logits = 0
     for p in planned:
         draft = None
-        if drafter is not None and p.num_tokens == p.sequence.num_pending:
+        may = p.num_tokens == p.sequence.num_pending and p.sequence.scoring is None
+        if drafter is not None and may:
             draft = drafter.draft(p.sequence, rows=len(planned), most=room)
         if draft and not kv.grow(p.sequence.kv_row, _num_tokens(p, draft)):
             draft = None
@@ -99,16 +116,23 @@ def _num_same(some: Seq[int], others: Seq[int]) -> int:
     return count
 
 
-def _row(planned: Planned, draft: Draft | None) -> Row:
+def _score_offsets(sequence: Sequence, num_tokens: int) -> tuple[int, ...]:
+    """Before each token that waits for its score, as far as it is fed now."""
+    first = len(sequence.token_ids) - sequence.num_unscored - 1 - sequence.num_computed
+    return tuple(range(first, min(first + sequence.num_unscored, num_tokens)))
+
+
+def _row(planned: Planned, draft: Draft | None, scored: tuple[int, ...]) -> Row:
     sequence, num_tokens = planned
     tokens = sequence.pending(num_tokens)
-    offsets: tuple[int, ...] = ()
     if draft is not None:
         before = [num_tokens - 1 + guess.place for guess in draft.guesses]
         tokens = [*tokens, *draft.token_ids]
         offsets = (*before, len(tokens) - 1)
-    elif num_tokens == sequence.num_pending:
-        offsets = (num_tokens - 1,)
+    elif num_tokens == sequence.num_pending and not sequence.ending:
+        offsets = (*scored, num_tokens - 1)
+    else:
+        offsets = scored
     return Row(
         sequence.kv_row,
         sequence.num_computed,

@@ -50,6 +50,12 @@ class Scheduler:
         """For ``fork``; meanwhile nobody waits for it."""
         self.held.append(sequence)
 
+    def let_go(self, sequences: list[Sequence]) -> None:
+        """Held ones wait like anybody else, before those who came later."""
+        for sequence in sequences:
+            self.held.remove(sequence)
+        self.waiting.extendleft(reversed(sequences))
+
     def fork(self, sequences: list[Sequence], of: Sequence) -> list[Sequence]:
         """Lets held ones run on from where ``of`` is, those that have room; the others wait."""
         forked, left = [], list(sequences)
@@ -64,11 +70,11 @@ class Scheduler:
             sequence.kv_row, sequence.num_computed = row, of.num_computed
             sequence.move(State.RUNNING)
             forked.append(sequence)
-        for sequence in sequences:
+        for sequence in forked:
             self.held.remove(sequence)
         place = self.running.index(of) + 1
         self.running[place:place] = forked
-        self.waiting.extendleft(reversed(left))
+        self.let_go(left)
         return forked
 
     def admit(self) -> list[Sequence]:
@@ -77,7 +83,9 @@ class Scheduler:
         while self.waiting and self._kv.num_free_rows and self._fits(self.waiting[0]):
             sequence = self.waiting.popleft()
             sequence.kv_row = self._kv.open_row()
-            sequence.num_computed = self._kv.reuse(sequence.kv_row, sequence.token_ids)
+            # Scores need the logits of their places, so these are computed.
+            known = len(sequence.token_ids) - sequence.num_unscored
+            sequence.num_computed = self._kv.reuse(sequence.kv_row, sequence.token_ids[:known])
             if sequence.admitted is None:
                 sequence.num_cached = sequence.num_computed
             granted = self._kv.grow(sequence.kv_row, self._initial_tokens(sequence))

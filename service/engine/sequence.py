@@ -11,6 +11,7 @@ Where its tokens are, while a forced run waits to be fed (P prompt, O output, F 
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Sequence as Seq
 from typing import NamedTuple, Protocol, cast
 
@@ -19,9 +20,20 @@ import numpy.typing as npt
 
 from service.engine.lookup import Lookup
 from service.engine.sampling import LogitBias, TokenCounts, has_penalty
+from service.engine.scoring import forced_score
 from service.engine.stops import Judge, Prefixed, StopHit, Stops
 from service.engine.text import Detokenizer
-from service.engine.types import Chunk, Finish, GenerationRequest, Timing, Token, Unit, Usage
+from service.engine.types import (
+    Chunk,
+    Ending,
+    Finish,
+    GenerationRequest,
+    Score,
+    Timing,
+    Token,
+    Unit,
+    Usage,
+)
 from service.engine.worth import Chances
 
 
@@ -113,6 +125,8 @@ class Sequence:
             penalized = request.prompt_ids if request.sampling.penalize_prompt else ()
             self.counts = TokenCounts(penalized)
         self.bias = LogitBias.of(request.sampling)
+        self.scoring = request.logprobs
+        self.ending: Ending | None = None  # found, and told once all tokens are scored
         self.stop_ids = frozenset(request.stopping.stop_token_ids)
         self.state = State.WAITING
         self.kv_row = -1  # only while RUNNING
@@ -125,6 +139,7 @@ class Sequence:
         self._stops = self._make_stops(grammar)
         self._new_text: list[str] = []
         self._new_tokens: list[Token] = []
+        self._unscored: deque[int] = deque()  # the last tokens, forced, that wait for logits
 
     @property
     def num_output(self) -> int:
@@ -175,13 +190,27 @@ class Sequence:
         assert state in MOVES[self.state], f"{self.state} -> {state}"
         self.state = state
 
-    def append(self, token_id: int, *, forced: bool) -> None:
+    @property
+    def num_unscored(self) -> int:
+        """Of the last tokens, all forced: how many wait for the logits of their place."""
+        return len(self._unscored)
+
+    def give_score(self, score: Score) -> None:
+        """Of the first token that waits for one."""
+        self._new_tokens.append(Token(self._unscored.popleft(), True, score))
+
+    def append(self, token_id: int, *, forced: bool, score: Score | None = None) -> None:
         """One more token of the answer."""
         self.token_ids.append(token_id)
         self.num_forced += forced
         if self.counts is not None:
             self.counts.add(token_id)
-        self._new_tokens.append(Token(token_id, forced))
+        if self.scoring is not None and forced and not self.scoring.masked:
+            self._unscored.append(token_id)
+            return
+        if self.scoring is not None and forced:
+            score = forced_score(token_id, self.scoring.top)
+        self._new_tokens.append(Token(token_id, forced, score))
 
     def push_text(self, data: bytes) -> StopHit | None:
         """The bytes of the appended token. The stop text that ends the answer, if one does."""

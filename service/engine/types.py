@@ -60,6 +60,13 @@ class JsonFormat(msgspec.Struct, frozen=True, kw_only=True):
     formats: Literal["enforce", "annotate"] = "enforce"
 
 
+class Logprobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Report log-probabilities (see ``scoring``)."""
+
+    top: int = 0  # of the likeliest tokens at each place
+    masked: bool = False  # over what could be chosen, else the model's own
+
+
 class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """What the output must match. Hashable: it is its own cache key.
 
@@ -87,6 +94,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     stopping: Stopping = Stopping()
     constraint: Constraint | None = None
     guaranteed: bool = True  # False: BEST_EFFORT
+    logprobs: Logprobs | None = None
     deadline: float | None = None  # time.monotonic() seconds (one clock per machine)
 
 
@@ -100,6 +108,14 @@ class StopDetail(msgspec.Struct, frozen=True, kw_only=True):
     stop_regex: str | None = None  # the pattern
     unit: Unit | None = None
     steered_tokens: int | None = None  # budget close: masks that the budget narrowed
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How an output ends."""
+
+    reason: FinishReason
+    complete: bool
+    detail: StopDetail = StopDetail()
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,9 +159,23 @@ class ServiceFailure(msgspec.Struct, frozen=True, kw_only=True):
     field: str = ""  # request field path, for BadRequest
 
 
+class Candidate(msgspec.Struct, frozen=True, array_like=True):
+    token_id: int
+    logprob: float
+
+
+class Score(msgspec.Struct, frozen=True, array_like=True):
+    """How likely a token was at its place; ``rank`` 1 is the likeliest."""
+
+    logprob: float
+    rank: int
+    candidates: tuple[Candidate, ...]  # the likeliest, in that order
+
+
 class Token(msgspec.Struct, frozen=True, array_like=True):
     token_id: int
     forced: bool
+    score: Score | None = None  # if asked for
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +187,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     index: int = 0  # of the output
     text: str = ""  # whole UTF-8 characters, never cumulative
-    tokens: tuple[Token, ...] = ()  # those accepted in this step (text may lag behind)
+    tokens: tuple[Token, ...] = ()  # those accepted and scored (text may lag behind, or be ahead)
     finish: Finish | None = None
 
 

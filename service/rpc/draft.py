@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.engine.types import Constraint, Sampling, Stopping
+from service.engine.types import Constraint, Logprobs, Sampling, Stopping
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +60,4 @@ class Draft:
     guaranteed: bool
     report: Report
     n: int = 1  # outputs
+    logprobs: Logprobs | None = None

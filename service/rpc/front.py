@@ -188,6 +188,7 @@ class Front:
             prompt_ids=prompt_ids,
             sampling=draft.sampling,
             n=draft.n,
+            logprobs=draft.logprobs,
             stopping=draft.stopping,
             constraint=known.constraint if known else None,
             guaranteed=draft.guaranteed,

@@ -23,7 +23,16 @@ RESPONSE = g.GenerateResponse(
             finish_reason=g.FINISH_REASON_LENGTH,
             stop_detail=g.StopDetail(budget_close=g.BudgetClose(steered_tokens=2)),
             complete=True,
-            tokens=[g.TokenInfo(token_id=7, bytes=b"\xff", forced=True)],
+            tokens=[
+                g.TokenInfo(
+                    token_id=7,
+                    bytes=b"\xff",
+                    forced=True,
+                    logprob=-0.5,
+                    rank=2,
+                    candidates=[g.Candidate(token_id=8, bytes=b"a", logprob=-0.25)],
+                )
+            ],
         )
     ],
     usage=g.Usage(prompt_tokens=3, completion_tokens=1, total_tokens=4),
@@ -79,5 +88,14 @@ ANSWER = syntaxd_client.Answer(
         "penalty_scope": "free_text",
         "logit_bias": {5: 1.0},
     },
-    tokens=(syntaxd_client.Token(7, b"\xff", forced=True),),
+    tokens=(
+        syntaxd_client.Token(
+            7,
+            b"\xff",
+            forced=True,
+            logprob=-0.5,
+            rank=2,
+            candidates=(syntaxd_client.Candidate(8, b"a", -0.25),),
+        ),
+    ),
 )

@@ -30,6 +30,7 @@ def server():
         (answers.Usage, g.Usage),
         (answers.Timing, g.Timing),
         (answers.Token, g.TokenInfo),
+        (answers.Candidate, g.Candidate),
         (answers.KeywordReport, c.KeywordReport),
         (answers.CompiledConstraint, c.CompiledConstraint),
         (answers.Check, c.CheckTextResponse),

@@ -86,6 +86,8 @@ OPTIONS = {
     "ignore_eos": True,
     "include_stop_in_output": False,
     "token_ids": True,
+    "logprobs": 3,
+    "logprobs_mode": "masked",
     "timing": True,
     "stream_interval": 2,
     "describe_constraint": True,
@@ -133,7 +135,13 @@ def test_every_option_goes_to_its_field(sent):
             ignore_eos=True,
             include_stop_in_output=False,
         ),
-        response=g.ResponseOptions(token_ids=True, timing=True, stream_interval=2),
+        response=g.ResponseOptions(
+            token_ids=True,
+            logprobs=3,
+            logprobs_mode=g.LOGPROBS_MODE_MASKED,
+            timing=True,
+            stream_interval=2,
+        ),
     )
 
 

@@ -52,6 +52,33 @@ def test_how_many_there_may_be(stub, n):
     assert found["BadRequest"].field_violations[0].field == "sampling.n"
 
 
+def test_log_probabilities_of_a_constrained_answer(stub):
+    request = ask(
+        "Is water wet?",
+        constraint=regex("well, (yes|no)"),
+        sampling=g.SamplingParams(temperature=0),
+        response=g.ResponseOptions(logprobs=3),
+    )
+    (raw,) = stub.Generate(request, timeout=TIMEOUT).outputs
+    request.response.logprobs_mode = g.LOGPROBS_MODE_MASKED
+    (masked,) = stub.Generate(request, timeout=TIMEOUT).outputs
+    assert raw.text == masked.text
+    assert b"".join(token.bytes for token in raw.tokens).decode() == raw.text
+    for model, over in zip(raw.tokens, masked.tokens, strict=True):
+        assert model.token_id == over.token_id
+        assert model.logprob <= over.logprob + 1e-4 <= 2e-4
+        assert model.rank >= over.rank >= 1
+        assert len(model.candidates) == 3
+        best = [candidate.logprob for candidate in model.candidates]
+        assert best == sorted(best, reverse=True)
+        if over.forced:
+            assert (over.logprob, over.rank) == (0, 1)
+    assert any(token.forced for token in raw.tokens)
+    events = list(stub.GenerateStream(request, timeout=TIMEOUT))
+    streamed = [token for event in events for token in event.delta.tokens]
+    assert streamed == list(masked.tokens)
+
+
 def test_a_refusal_is_one(stub):
     request = several(3, stopping=g.StoppingOptions(max_tokens=1))
     request.constraint.regex = "(abc ){40}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from grammar import Diagnostic
 from service.engine import types as domain
 from service.rpc.convert.stopping import UNIT_NUMBERS
@@ -112,12 +114,18 @@ def _tokens(
 ) -> list[generation_pb2.TokenInfo]:
     if not report.token_ids:
         return []
-    return [
-        generation_pb2.TokenInfo(
-            token_id=token.token_id, bytes=token_bytes(token.token_id), forced=token.forced
-        )
-        for token in tokens
-    ]
+    return [_token(token, token_bytes) for token in tokens]
+
+
+def _token(token: domain.Token, token_bytes: TokenBytes) -> generation_pb2.TokenInfo:
+    told = generation_pb2.TokenInfo(
+        token_id=token.token_id, bytes=token_bytes(token.token_id), forced=token.forced
+    )
+    if token.score is not None:
+        told.logprob, told.rank = token.score.logprob, token.score.rank
+        for token_id, logprob in map(msgspec.structs.astuple, token.score.candidates):
+            told.candidates.add(token_id=token_id, bytes=token_bytes(token_id), logprob=logprob)
+    return told
 
 
 def _stop_detail(detail: domain.StopDetail) -> generation_pb2.StopDetail:

@@ -12,13 +12,14 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
-from service.engine.types import Constraint, JsonFormat, ModelInfo, Sampling
+from service.engine.types import Constraint, JsonFormat, Logprobs, ModelInfo, Sampling
 from service.errors import InvalidRequest, NotFound
 from service.rpc.convert.stopping import check_token, read_stopping, read_unit
 from service.rpc.draft import Chat, ConstraintId, Draft, Message, Report, TokenIds
 from service.rpc.pb.v1 import constraint_pb2, generation_pb2
 
 MAX_REQUEST_ID_BYTES = 128  # it is written into every log line
+MAX_CANDIDATES = 20  # of each place: they are sent with every token
 MAX_OUTPUTS = 64  # of one request, which holds one place in the queue
 MAX_LOGIT_BIAS = 1024  # each is added at every token
 MAX_WHITESPACE_RUN = 256  # it bounds how long an answer may be for nothing
@@ -46,6 +47,7 @@ _FORMATS: Mapping[int, Literal["enforce", "annotate"]] = {
     1: "enforce",
     2: "annotate",
 }
+_MASKED: Mapping[int, bool] = {0: False, 1: False, 2: True}
 _GUARANTEED: Mapping[int, bool] = {0: True, 1: True, 2: False}
 
 
@@ -69,6 +71,7 @@ def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
         guaranteed=_one_of("completion_policy", request.completion_policy, _GUARANTEED),
         report=_report(request.response),
         n=_outputs(request.sampling),
+        logprobs=_logprobs(request.response),
     )
 
 
@@ -188,7 +191,18 @@ def _report(given: generation_pb2.ResponseOptions) -> Report:
     interval = given.stream_interval if given.HasField("stream_interval") else 1
     if interval == 0:
         raise InvalidRequest("response.stream_interval", "0 is not at least 1")
-    return Report(given.token_ids, given.timing, interval)
+    return Report(given.token_ids or given.HasField("logprobs"), given.timing, interval)
+
+
+def _logprobs(given: generation_pb2.ResponseOptions) -> Logprobs | None:
+    masked = _one_of("response.logprobs_mode", given.logprobs_mode, _MASKED)
+    if not given.HasField("logprobs"):
+        return None
+    if given.logprobs > MAX_CANDIDATES:
+        raise InvalidRequest(
+            "response.logprobs", f"{given.logprobs} is more than {MAX_CANDIDATES}"
+        )
+    return Logprobs(top=given.logprobs, masked=masked)
 
 
 def read_constraint(given: constraint_pb2.Constraint) -> Constraint | ConstraintId:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from service.engine.types import Constraint, JsonFormat
+from service.engine.types import Constraint, JsonFormat, Logprobs
 from service.errors import Code, InvalidRequest, NotFound
 from service.rpc.convert.request import read
 from service.rpc.draft import Chat, Message, Report, TokenIds
@@ -224,6 +224,25 @@ def test_every_field_of_the_json_format_arrives():
         ascii_only=True,
         formats="annotate",
     )
+
+
+def test_log_probabilities_imply_the_tokens():
+    got = draft(response={"logprobs": 0, "logprobs_mode": g.LOGPROBS_MODE_MASKED})
+    assert got.logprobs == Logprobs(top=0, masked=True)
+    assert got.report.token_ids
+    assert draft(response={"logprobs": 20}).logprobs == Logprobs(top=20, masked=False)
+    assert draft().logprobs is None
+    assert not draft().report.token_ids
+
+
+@pytest.mark.parametrize(
+    ("field", "response"),
+    [("response.logprobs", {"logprobs": 21}), ("response.logprobs_mode", {"logprobs_mode": 9})],
+)
+def test_log_probabilities_have_bounds(field, response):
+    with pytest.raises(InvalidRequest) as caught:
+        draft(response=response)
+    assert caught.value.field == field
 
 
 def test_stopping_and_report_arrive():

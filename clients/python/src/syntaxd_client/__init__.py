@@ -13,6 +13,7 @@ generated messages, for what is not covered here.
 from syntaxd_client.aio import AsyncClient
 from syntaxd_client.answers import (
     Answer,
+    Candidate,
     Check,
     CompiledConstraint,
     Detokenized,
@@ -56,6 +57,7 @@ __all__ = [
     "AsyncStream",
     "BudgetTooSmallError",
     "CallCancelledError",
+    "Candidate",
     "Check",
     "Client",
     "CompiledConstraint",

@@ -53,12 +53,24 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that could have stood in a place."""
+
+    token_id: int
+    bytes: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """One token of an output."""
 
     token_id: int
     bytes: bytes  # a token need not be whole UTF-8
     forced: bool  # the constraint left no choice
+    logprob: float | None = None  # if asked for
+    rank: int | None = None  # 1 for the likeliest
+    candidates: tuple[Candidate, ...] = ()  # the likeliest at its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +230,10 @@ def diagnostics(messages: Any) -> tuple[Diagnostic, ...]:
 
 def tokens(messages: Any) -> tuple[Token, ...]:
     """Of an output or a piece of one."""
-    return tuple(record(Token, each) for each in messages)
+    return tuple(
+        record(Token, each, candidates=tuple(record(Candidate, c) for c in each.candidates))
+        for each in messages
+    )
 
 
 def sampling(message: generation_pb2.SamplingParams) -> dict[str, Any]:

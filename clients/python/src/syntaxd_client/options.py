@@ -98,6 +98,10 @@ class ResponseOptions(TypedDict, total=False):
 
     token_ids: bool | None
     """``Answer.tokens``."""
+    logprobs: int | None
+    """They with log-probabilities, and so many of the likeliest at each place."""
+    logprobs_mode: Literal["raw", "masked"] | None
+    """The model's own distribution, or over what could be chosen."""
     timing: bool | None
     """``Answer.timing``."""
     stream_interval: int | None

@@ -29,6 +29,12 @@ class CompletionPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMPLETION_POLICY_GUARANTEED: _ClassVar[CompletionPolicy]
     COMPLETION_POLICY_BEST_EFFORT: _ClassVar[CompletionPolicy]
 
+class LogprobsMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOGPROBS_MODE_UNSPECIFIED: _ClassVar[LogprobsMode]
+    LOGPROBS_MODE_RAW: _ClassVar[LogprobsMode]
+    LOGPROBS_MODE_MASKED: _ClassVar[LogprobsMode]
+
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
@@ -46,6 +52,9 @@ STOP_UNIT_SENTENCE: StopUnit
 COMPLETION_POLICY_UNSPECIFIED: CompletionPolicy
 COMPLETION_POLICY_GUARANTEED: CompletionPolicy
 COMPLETION_POLICY_BEST_EFFORT: CompletionPolicy
+LOGPROBS_MODE_UNSPECIFIED: LogprobsMode
+LOGPROBS_MODE_RAW: LogprobsMode
+LOGPROBS_MODE_MASKED: LogprobsMode
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -152,14 +161,18 @@ class StoppingOptions(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., min_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., include_stop_in_output: _Optional[bool] = ..., stop_regex: _Optional[_Iterable[str]] = ..., unit: _Optional[_Union[StopUnit, str]] = ...) -> None: ...
 
 class ResponseOptions(_message.Message):
-    __slots__ = ("token_ids", "timing", "stream_interval")
+    __slots__ = ("logprobs", "logprobs_mode", "token_ids", "timing", "stream_interval")
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_MODE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
     STREAM_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    logprobs: int
+    logprobs_mode: LogprobsMode
     token_ids: bool
     timing: bool
     stream_interval: int
-    def __init__(self, token_ids: _Optional[bool] = ..., timing: _Optional[bool] = ..., stream_interval: _Optional[int] = ...) -> None: ...
+    def __init__(self, logprobs: _Optional[int] = ..., logprobs_mode: _Optional[_Union[LogprobsMode, str]] = ..., token_ids: _Optional[bool] = ..., timing: _Optional[bool] = ..., stream_interval: _Optional[int] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
     __slots__ = ("request_id", "model", "outputs", "usage", "timing", "diagnostics", "effective_sampling")
@@ -284,14 +297,30 @@ class BudgetClose(_message.Message):
     def __init__(self, steered_tokens: _Optional[int] = ...) -> None: ...
 
 class TokenInfo(_message.Message):
-    __slots__ = ("token_id", "bytes", "forced")
+    __slots__ = ("token_id", "bytes", "logprob", "rank", "candidates", "forced")
     TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOGPROB_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     FORCED_FIELD_NUMBER: _ClassVar[int]
     token_id: int
     bytes: bytes
+    logprob: float
+    rank: int
+    candidates: _containers.RepeatedCompositeFieldContainer[Candidate]
     forced: bool
-    def __init__(self, token_id: _Optional[int] = ..., bytes: _Optional[bytes] = ..., forced: _Optional[bool] = ...) -> None: ...
+    def __init__(self, token_id: _Optional[int] = ..., bytes: _Optional[bytes] = ..., logprob: _Optional[float] = ..., rank: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., forced: _Optional[bool] = ...) -> None: ...
+
+class Candidate(_message.Message):
+    __slots__ = ("token_id", "bytes", "logprob")
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOGPROB_FIELD_NUMBER: _ClassVar[int]
+    token_id: int
+    bytes: bytes
+    logprob: float
+    def __init__(self, token_id: _Optional[int] = ..., bytes: _Optional[bytes] = ..., logprob: _Optional[float] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("prompt_tokens", "completion_tokens", "total_tokens", "forced_tokens", "drafted_tokens", "accepted_draft_tokens")
