@@ -1,6 +1,8 @@
 """Who runs, and what each step computes.
 
-``waiting`` is a queue by arrival; ``running`` has a row of the cache each, also by arrival. A step
+``waiting`` is a queue by arrival, where a step of priority is worth ``PRIORITY_SECONDS``: all that
+wait grow old at the same pace, so their order is fixed when they come, and nobody is passed by for
+ever. ``running`` has a row of the cache each, in the order in which they got it. A step
 computes at most ``step_tokens`` positions: first the rows that decode (one token, or a forced
 run), then chunks of prompts with what is left, so a long prompt delays nobody by more than one
 step. Blocks are taken as a row grows; when none is free the youngest row is preempted: it gives
@@ -21,6 +23,8 @@ from typing import NamedTuple
 
 from service.engine.kv_cache import KVCache, blocks_for
 from service.engine.sequence import Sequence, State
+
+PRIORITY_SECONDS = 10.0
 
 
 class Planned(NamedTuple):
@@ -43,8 +47,11 @@ class Scheduler:
         self._reproducible = reproducible
 
     def add(self, sequence: Sequence) -> None:
-        """At the end of the queue."""
-        self.waiting.append(sequence)
+        """Behind those that came before it, priorities considered, or that have run already."""
+        place = len(self.waiting)
+        while place and _goes_before(sequence, self.waiting[place - 1]):
+            place -= 1
+        self.waiting.insert(place, sequence)
 
     def hold(self, sequence: Sequence) -> None:
         """For ``fork``; meanwhile nobody waits for it."""
@@ -159,3 +166,14 @@ class Scheduler:
     def _release_row(self, sequence: Sequence) -> None:
         self._kv.close_row(sequence.kv_row)
         sequence.kv_row = -1
+
+
+def _goes_before(newcomer: Sequence, other: Sequence) -> bool:
+    if other.admitted is not None:  # preempted: what it has computed is lost while it waits
+        return False
+    return _virtual_arrival(newcomer) < _virtual_arrival(other)
+
+
+def _virtual_arrival(sequence: Sequence) -> float:
+    """Seconds: when it would have come to stand where it does without a priority."""
+    return sequence.arrived - PRIORITY_SECONDS * sequence.request.priority

@@ -95,6 +95,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     constraint: Constraint | None = None
     guaranteed: bool = True  # False: BEST_EFFORT
     logprobs: Logprobs | None = None
+    priority: int = 0  # see scheduler.PRIORITY_SECONDS
     deadline: float | None = None  # time.monotonic() seconds (one clock per machine)
 
 

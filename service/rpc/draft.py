@@ -59,5 +59,6 @@ class Draft:
     constraint: Constraint | ConstraintId | None
     guaranteed: bool
     report: Report
+    priority: int = 0
     n: int = 1  # outputs
     logprobs: Logprobs | None = None

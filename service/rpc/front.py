@@ -185,6 +185,7 @@ class Front:
         self._check_budget(draft, len(prompt_ids), known)
         request = GenerationRequest(
             request_id=draft.request_id,
+            priority=draft.priority,
             prompt_ids=prompt_ids,
             sampling=draft.sampling,
             n=draft.n,

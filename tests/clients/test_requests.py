@@ -58,6 +58,7 @@ OPTIONS = {
     "model": "tiny",
     "request_id": "id",
     "completion_policy": "best_effort",
+    "priority": -3,
     "schema": {"type": "string"},
     "whitespace": "single_space",
     "max_whitespace_run": 3,
@@ -100,6 +101,7 @@ def test_every_option_goes_to_its_field(sent):
         request_id="id",
         chat=g.ChatInput(messages=USER.messages, describe_constraint=True),
         completion_policy=g.COMPLETION_POLICY_BEST_EFFORT,
+        priority=-3,
         constraint=c.Constraint(
             json_schema='{"type": "string"}',
             json_format=c.JsonFormat(

@@ -5,7 +5,7 @@ import time
 import grpc
 import pytest
 
-from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, refused
+from tests.end_to_end.calls import LONG, TIMEOUT, ask, choice, refused, regex
 from tests.end_to_end.conftest import QUEUE, ROWS
 
 
@@ -60,6 +60,25 @@ def test_a_cancelled_call_frees_its_row_for_one_that_waits(stub):
     assert time.monotonic() - began < 2
     assert calls[1].is_active()
     calls[1].cancel()
+
+
+def test_an_urgent_call_gets_the_next_row(stub):
+    calls = occupy(stub, ROWS)
+    for call in calls:
+        while next(call).WhichOneof("event") != "delta":
+            pass
+    ended = []
+    waiting = []
+    for name, priority in (("patient", 0), ("urgent", 1)):
+        asked = ask(constraint=regex("[a-z]{20}"), priority=priority)
+        waiting.append(stub.Generate.future(asked, timeout=TIMEOUT))
+        waiting[-1].add_done_callback(lambda call, name=name: ended.append(name))
+        time.sleep(0.3)  # until the engine has it: their order is that of arrival there
+    calls[0].cancel()
+    for each in waiting:
+        assert each.result().outputs[0].complete
+    calls[1].cancel()
+    assert ended == ["urgent", "patient"]
 
 
 def test_a_deadline_ends_the_call_and_frees_its_place(stub):

@@ -20,6 +20,7 @@ from service.rpc.pb.v1 import constraint_pb2, generation_pb2
 
 MAX_REQUEST_ID_BYTES = 128  # it is written into every log line
 MAX_CANDIDATES = 20  # of each place: they are sent with every token
+MAX_PRIORITY = 10  # a hundred seconds before or after those who say nothing
 MAX_OUTPUTS = 64  # of one request, which holds one place in the queue
 MAX_LOGIT_BIAS = 1024  # each is added at every token
 MAX_WHITESPACE_RUN = 256  # it bounds how long an answer may be for nothing
@@ -64,6 +65,7 @@ def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
     unit = read_unit(request.stopping, constrained=asked is not None)
     return Draft(
         request_id=_request_id(request.request_id),
+        priority=_priority(request.priority),
         input=_input(request, model, constrained=asked is not None),
         sampling=_sampling(request.sampling, model, constrained=asked is not None),
         stopping=read_stopping(request.stopping, model.vocab_size),
@@ -81,6 +83,12 @@ def _request_id(text: str) -> str:
     if not text.isprintable():
         raise InvalidRequest("request_id", "has a character that cannot be printed")
     return text or uuid.uuid4().hex
+
+
+def _priority(value: int) -> int:
+    if not -MAX_PRIORITY <= value <= MAX_PRIORITY:
+        raise InvalidRequest("priority", f"{value} is not in -{MAX_PRIORITY}..{MAX_PRIORITY}")
+    return value
 
 
 def _input(

@@ -38,6 +38,8 @@ WRONG = [
         "no constraint",
         {"chat": chat("user", describe_constraint=True)},
     ),
+    ("priority", "11 is not in -10..10", {"priority": 11}),
+    ("priority", "-11 is not in -10..10", {"priority": -11}),
     ("request_id", "longer than 128", {"request_id": "é" * 65}),
     ("request_id", "printed", {"request_id": "a\nb"}),
     ("sampling.temperature", "-0.5 is not at least 0", {"sampling": {"temperature": -0.5}}),

@@ -119,6 +119,8 @@ class ExtractOptions(
     describe_constraint: bool | None
     """Tell the model, after the last user message, what its answer must match."""
     completion_policy: Literal["guaranteed", "best_effort"] | None
+    priority: int | None
+    """-10 to 10: waits as if it had come 10 seconds earlier (below 0: later) for each step."""
 
 
 class GenerateOptions(ConstraintOptions, ExtractOptions, total=False):

@@ -59,7 +59,7 @@ def generate(prompt: Prompt, given: Given) -> generation_pb2.GenerateRequest:
         request.constraint.CopyFrom(_constraint(given))
     else:
         _refuse_json_format(given)
-    _fill(request, "", given, ("model", "request_id", "completion_policy"))
+    _fill(request, "", given, ("model", "request_id", "completion_policy", "priority"))
     for part, message, options in (
         ("sampling", request.sampling, SamplingOptions),
         ("stopping", request.stopping, StoppingOptions),
