@@ -33,6 +33,9 @@ class Place(Protocol):
     starts_key: bool
     #: Depth of the object whose additional key just ended here, else None.
     additional_depth: int | None
+    #: Whether an item starts (has ended) here that must differ from the others of its array.
+    starts_item: bool
+    ends_item: bool
 
     def way(self, arena: Arena, taken: Container[bytes] = ()) -> tuple[bytes, int | None]:
         """A certified way on: bytes and the state they lead to, None at the end.
@@ -45,6 +48,9 @@ class Place(Protocol):
 
     def follow(self, arena: Arena, byte: int) -> int:
         """The structural state after ``byte``, 0 when there is none."""
+
+    def repeated(self, arena: Arena) -> int:
+        """Of a place that ends an item: the state where the item repeats an earlier one, or 0."""
 
     def shared(self, arena: Arena, vocabulary: Vocabulary) -> Shared | None:
         """What a walk from here may take over from other places; None: nothing."""
@@ -101,6 +107,7 @@ def _flags(place: Place) -> int:
     flags = kernels.STRUCTURAL | (kernels.ACCEPT if place.accepting else 0)
     if place.depth is not None:
         flags |= (place.depth + 1) << kernels.DEPTH_SHIFT
+    flags |= place.starts_item * kernels.ITEM_START | place.ends_item * kernels.ITEM
     return flags | (0 if place.additional_depth is None else kernels.ADDITIONAL)
 
 
@@ -141,6 +148,7 @@ class Arena:
         self._spans: list[tuple[int, int, Lexeme]] = []
         self._lexeme_of: dict[int, tuple[Lexeme, int]] = {}
         self._misses = np.zeros((512, 7), dtype=np.int64)
+        self._out = np.zeros(8, dtype=np.int64)
         #: The automaton of a regex or choice, whose states are the whole grammar; else None.
         self.graph: Graph | None = None
         #: Where a structural unit has ended (``grammar.units``); None for other grammars.
@@ -162,6 +170,10 @@ class Arena:
         #: Bytes that a longer fresh key may take, per key in its way; fresh keys an object needs.
         self.key_stretch = 1
         self.max_fresh = 1
+        #: Whether any visited array takes only distinct items.
+        self.has_items = False
+        #: How the strings and numbers end that are items there (``grammar.item_words``), by state.
+        self.words: dict[int, Any] = {}
 
     @property
     def nbytes(self) -> int:
@@ -196,6 +208,7 @@ class Arena:
             self._states[key] = state
             self.places[state] = place
             self.flags[state] = _flags(place)
+            self.has_items |= place.starts_item
             row = np.zeros(256, dtype=np.int32)
             place.fill(self, row)
             self.table[state * 256 : state * 256 + 256] = row
@@ -356,6 +369,33 @@ class Arena:
                 return int(result)
             self.resolve(int(kind), int(a), int(b))
 
+    def run(self, config: Config, text: bytes) -> Config:
+        """Several bytes, misses resolved. Negative: not allowed."""
+        data = np.frombuffer(text, dtype=np.uint8)
+        at, fresh = 0, True
+        while True:
+            result = int(
+                kernels.run(config, data, at, len(data), fresh, *self.tables(), self._out)
+            )
+            if result != kernels.MISS:
+                return result
+            fresh = False
+            self.resolve(*self._out[1:4].tolist())
+            config, at = int(self._out[4]), int(self._out[0])
+
+    def run_inside(self, config: Config, text: bytes, depth: int) -> Config | None:
+        """As ``run``, where the text stays inside an item of the array at ``depth``; else None."""
+        end = self.run(config, text)
+        is_inside = end >= 0 and not self._out[5] and self._out[6] > depth + 1
+        return end if is_inside else None
+
+    def read(self, state: int, text: bytes) -> int:
+        """The structural state after ``text``, which is allowed from ``state`` and ends there."""
+        config = self.run(state, text)
+        assert config >= 0, "a certified text was refused"
+        here = config & kernels.STATE_MASK
+        return here if self.flags[here] & kernels.STRUCTURAL else self.ended(config, 0x2C)
+
     def live_bytes(self, config: Config) -> Iterator[tuple[int, Config]]:
         """(byte, config after it) for every allowed byte."""
         state = config & kernels.STATE_MASK
@@ -366,17 +406,20 @@ class Arena:
 
     def accepting(self, config: Config) -> bool:
         """Whether the text may end here (also inside a number at the root)."""
-        state = config & kernels.STATE_MASK
-        flags = int(self.flags[state])
+        flags = int(self.flags[config & kernels.STATE_MASK])
         if flags & kernels.STRUCTURAL:
             return bool(flags & kernels.ACCEPT)
-        code = int(self.table[state * 256 + 0x2C])  # a number's end is seen at any follower
+        target = self.ended(config, 0x2C)  # a number's end is seen at any follower
+        return bool(self.flags[target] & kernels.ACCEPT)
+
+    def ended(self, config: Config, byte: int) -> int:
+        """The structural state of a number that ends before ``byte``; 0 where none does."""
+        code = int(self.table[(config & kernels.STATE_MASK) * 256 + byte])
         if code > kernels.REDO or code == kernels.UNKNOWN:
-            return False
+            return 0
         rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
         label = kernels.REDO - code
         offset = int(self.rps[rp, kernels.OFFSET]) + label
         if self.returns[offset] == kernels.UNKNOWN:
             self.resolve(kernels.MISS_RETURN, rp, label)
-        target = int(self.returns[offset])
-        return bool(target and self.flags[target] & kernels.ACCEPT)
+        return int(self.returns[offset])

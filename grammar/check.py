@@ -15,8 +15,9 @@ import numpy as np
 
 from grammar import kernels
 from grammar.errors import TooComplex
+from grammar.item_check import ItemReader
 from grammar.matcher import Link, Matcher
-from grammar.overlay import Frames, is_used_up
+from grammar.overlay import Frames, KeyFrame, is_used_up
 from grammar.respell import respell
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def check_text(grammar: Grammar, text: bytes) -> Check:
 
 def check_steps(grammar: Grammar, text: bytes) -> Generator[None, None, Check]:
     """As ``check_text``; yields between slices of work of about a millisecond."""
-    reader = _Reader(grammar)
+    reader = _reader(grammar)
     yield from reader.read(text)
     reader.leave_dead_end()
     matcher = reader.matcher()
@@ -74,11 +75,15 @@ def check_steps(grammar: Grammar, text: bytes) -> Generator[None, None, Check]:
     if grammar.canonical is not None:
         respelled = yield from respell(text, grammar.canonical)
         if respelled is not None and respelled != text:
-            again = _Reader(grammar)
+            again = _reader(grammar)
             yield from again.read(respelled)
             again.leave_dead_end()
             same = again.offset == len(respelled) and again.matcher().is_complete
     return Check("rejected", offset, expected, None, same)
+
+
+def _reader(grammar: Grammar) -> _Reader | ItemReader:
+    return ItemReader(grammar) if grammar.has_items else _Reader(grammar)
 
 
 def _completion(matcher: Matcher) -> bytes:
@@ -179,7 +184,7 @@ class _Reader:
 
     def _frames(self) -> Frames:
         self._leave(int(self._out[6]) - 1)
-        return tuple((depth, frozenset(keys)) for depth, keys in self._keys)
+        return tuple(KeyFrame(depth, frozenset(keys)) for depth, keys in self._keys)
 
     def matcher(self) -> Matcher:
         """A matcher where the reading stopped, without a history to go back to."""

@@ -83,6 +83,13 @@ class Grammar:
         return own + self.arena.pruned + self._retired_pruned
 
     @property
+    def has_items(self) -> bool:
+        """Whether some array takes only different items."""
+        if not isinstance(self._source, Program):
+            return False
+        return any(node.unique for node in self._source.document.all_nodes())
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the current tables and cached masks, about."""
         return self.arena.nbytes

@@ -6,7 +6,7 @@ position and from the lexemes they start; no place of a schema needs to describe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -32,18 +32,22 @@ _ASCII = (*range(0x20, 0x7F), 0x09, 0x0A, 0x0D)
 _OPENING = {0x7B: "an object", 0x5B: "an array"}
 
 
-def expected(arena: Arena, config: Config) -> tuple[str, ...]:
+#: Whether a text may come, where the tables allow it.
+May = Callable[[bytes], bool]
+
+
+def expected(arena: Arena, config: Config, may: May = lambda _: True) -> tuple[str, ...]:
     """At most ``MAX_WORDS`` phrases such as "`,`", "a digit", "one of the keys a, b", "a string".
 
-    Deterministic. A position where the text may end says so last.
+    Deterministic. A position where the text may end says so last. ``may``: see ``May``.
     """
     state = config & kernels.STATE_MASK
     if arena.graph is not None:
         words = _of_text(arena, config)
     elif arena.flags[state] & kernels.STRUCTURAL:
-        words = _of_place(arena, config)
+        words = _of_place(arena, config, may)
     else:
-        words = _of_lexeme(arena, config)
+        words = _of_lexeme(arena, config, may)
     found = list(dict.fromkeys(words))[:MAX_WORDS]
     if arena.accepting(config):
         found = [*found[: MAX_WORDS - 1], END]
@@ -53,12 +57,16 @@ def expected(arena: Arena, config: Config) -> tuple[str, ...]:
 # --- places -----------------------------------------------------------------------------------
 
 
-def _of_place(arena: Arena, config: Config) -> list[str]:
+def _live(arena: Arena, config: Config, may: May) -> Iterator[tuple[int, Config]]:
+    return ((byte, after) for byte, after in arena.live_bytes(config) if may(bytes([byte])))
+
+
+def _of_place(arena: Arena, config: Config, may: May) -> list[str]:
     """Between lexemes: the lexemes that may start, brackets and punctuation, whitespace."""
     row = (config & kernels.STATE_MASK) * 256
     started: dict[int, list[tuple[int, Config]]] = {}  # lexeme entry -> (first byte, after it)
     plain: list[int] = []
-    for byte, after in arena.live_bytes(config):
+    for byte, after in _live(arena, config, may):
         code = int(arena.table[row + byte])
         if kernels.ENTER <= code < kernels.SPACE:
             started.setdefault(code - kernels.ENTER, []).append((byte, after))
@@ -79,7 +87,7 @@ def _of_place(arena: Arena, config: Config) -> list[str]:
         if few is None:
             kinds.append(_kind(arena, lexeme, rp))
         else:
-            texts += few
+            texts += filter(may, few)
     words = keys + ([_one_of(texts)] if texts else []) + kinds
     if len(plain) > MAX_WORDS or any(byte >= 0x80 for byte in plain):  # free text
         return words + _class(plain)
@@ -129,21 +137,22 @@ def _punctuation(arena: Arena, config: Config, live: Sequence[int]) -> list[str]
 # --- lexemes ----------------------------------------------------------------------------------
 
 
-def _of_lexeme(arena: Arena, config: Config) -> list[str]:
+def _of_lexeme(arena: Arena, config: Config, may: May) -> list[str]:
     found = arena.lexeme_of(config & kernels.STATE_MASK)
     assert found is not None, "neither a place nor inside a lexeme"
     lexeme, base = found
     if isinstance(lexeme, KeyLexeme):
-        return _of_key(arena, config, lexeme, base)
+        return _of_key(arena, config, lexeme, base, may)
     inside: list[tuple[int, Config]] = []
     behind: list[int] = []  # what may follow a number
-    for byte, after in arena.live_bytes(config):
+    for byte, after in _live(arena, config, may):
         is_over = arena.flags[after & kernels.STATE_MASK] & kernels.STRUCTURAL
         if is_over and not lexeme.is_closed:
             behind.append(byte)
         else:
             inside.append((byte, after))
     few = _few(arena, inside)
+    few = few and list(filter(may, few))
     if few:
         words = [_one_of(few)]
     elif lexeme.is_closed:
@@ -155,7 +164,7 @@ def _of_lexeme(arena: Arena, config: Config) -> list[str]:
     return words + (["whitespace"] if spaces else [])
 
 
-def _of_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> list[str]:
+def _of_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int, may: May) -> list[str]:
     local = (config & kernels.STATE_MASK) - base
     labels: list[int] = []
     if local >= lexeme.trie_base:
@@ -163,7 +172,7 @@ def _of_key(arena: Arena, config: Config, lexeme: KeyLexeme, base: int) -> list[
         labels = lexeme.order[low:high].tolist()
     rp = (config >> kernels.RP_SHIFT) & kernels.RP_MASK
     words = _keys(arena, lexeme, rp, labels, "a character of a key")
-    live = [byte for byte, _ in arena.live_bytes(config)]
+    live = [byte for byte, _ in _live(arena, config, may)]
     if lexeme.is_open and len(live) < MANY:  # inside an escape or a character
         words = [word for word in words if word != "a character of a key"]
         words += _class([b for b in live if b != _QUOTE])

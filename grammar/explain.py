@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 from grammar.errors import GrammarError, TooComplex, Unsatisfiable, UnsupportedError
 from grammar.options import JsonOptions, Limits
+from grammar.schema.array_spec import ArraySpec
 from grammar.schema.document import Document
 from grammar.schema.goal import Goals
 from grammar.schema.keywords import KEYWORDS, pointer_token
@@ -270,6 +271,8 @@ class _Watched(Document):
                 # Impossible or too large is not for this report to say: compiling does.
                 with contextlib.suppress(Unsatisfiable, TooComplex, RecursionError):
                     goals.of([node])
+                    if node.unique:
+                        ArraySpec(0, [node], goals)
             except UnsupportedError as error:
                 pointer, _, name = error.location.rpartition("/")
                 self._notes[id(schemas[pointer])][name] = _Note("refused", error.message)

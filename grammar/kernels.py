@@ -40,6 +40,8 @@ COUNTED = 4  # character boundary inside a string: leaving it starts (or ends) a
 TRIE = 8  # a node of a key trie: alive maps apply
 OPEN_KEY = 16  # inside a key that may be an additional one
 ADDITIONAL = 32  # the place right after an additional key
+ITEM = 64  # the place right after an item that must differ from the others of its array
+ITEM_START = 128  # the place where such an item starts
 # places: open containers + 1, 0 = not said; lexeme states: characters still needed at least
 DEPTH_SHIFT = 8
 
@@ -230,8 +232,9 @@ def run(config, data, start, end, fresh, table, flags, acts, rps, returns, alive
     """Bytes ``data[start:end]``. Returns the config, or DEAD / MISS.
 
     ``out`` (int64[8]): [0] index of the byte where it stopped, [1..3] the miss, [4] the config
-    before that byte; [5] is set to 1 when an additional key ended on the way, [6] lowered to the
-    least depth + 1 of the places passed (both are reset when ``fresh``).
+    before that byte; [5] is set to 1 when an additional key ended on the way, or an item started
+    or ended that must differ from others, [6] lowered to the least depth + 1 of the places passed
+    (both are reset when ``fresh``).
     """
     if fresh:
         out[5] = 0
@@ -251,7 +254,7 @@ def run(config, data, start, end, fresh, table, flags, acts, rps, returns, alive
         config = result
         f = flags[config & STATE_MASK]
         if f & STRUCTURAL:
-            if f & ADDITIONAL and before & OPEN_KEY:
+            if (f & ADDITIONAL and before & OPEN_KEY) or f & (ITEM | ITEM_START):
                 out[5] = 1
             depth = f >> DEPTH_SHIFT
             if depth > 0 and depth < out[6]:

@@ -7,6 +7,7 @@ parents. What belongs to this request alone (additional keys already used) lives
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,10 +17,28 @@ import numpy.typing as npt
 
 from grammar import kernels
 from grammar.arena import Arena, Config
-from grammar.expected import QUOTE, expected
+from grammar.expected import expected
+from grammar.item_mask import (
+    after,
+    goes_on,
+    num_needed,
+    openers_of,
+    tokens_to_check,
+)
+from grammar.item_search import IMPOSSIBLE, completed, is_viable
 from grammar.lexemes import KeyLexeme
-from grammar.overlay import Frames, Position, is_used_up, leave, step_byte, used_keys
-from grammar.witness import listed_endings, private_witness, witness
+from grammar.overlay import (
+    Frames,
+    Position,
+    has_items,
+    is_used_up,
+    leave,
+    num_used_keys,
+    packed,
+    step_byte,
+    used_keys,
+)
+from grammar.witness import listed_endings, witness
 
 if TYPE_CHECKING:
     from grammar.compiled import Grammar
@@ -46,13 +65,15 @@ class Link(NamedTuple):
 class CachedMask(NamedTuple):
     """What an arena keeps of a config: the mask without budget, EOS and used keys.
 
-    ``suspects``: allowed tokens with so many quotes that they could write two additional keys.
+    ``suspects``: allowed tokens with so many quotes that they could write two additional keys;
+    ``openers``: those that could write two items of an array that they open.
     """
 
     words: Words
     accepting: bool
     in_open_key: bool
     suspects: tuple[int, ...]
+    openers: tuple[int, ...]
 
 
 class Matcher:
@@ -97,17 +118,30 @@ class Matcher:
         link = self._link
         if link.ended:
             return 0
-        position: Position = (link.config, link.frames, self._typed(link))
-        taken = 0
+        passed = [self._position(link)]
         for byte in data:
-            moved = step_byte(self._arena, position, byte)
+            moved = step_byte(self._arena, passed[-1], byte)
             if moved is None:
                 break
-            position = moved
-            taken += 1
+            passed.append(moved)
+        taken = self._last_viable(passed)
         if taken:
-            self._link = Link(link, data[:taken], position[0], position[1], ended=False, plan=None)
+            config, frames, _ = passed[taken]
+            self._link = Link(link, data[:taken], config, frames, ended=False, plan=None)
         return taken
+
+    def _position(self, link: Link) -> Position:
+        return link.config, link.frames, self._typed(link)
+
+    def _is_viable(self, position: Position) -> bool:
+        """Whether items that differ can complete it (whatever the tables say)."""
+        return is_viable(self._arena, position, self._bounds.in_bytes)
+
+    def _last_viable(self, passed: Sequence[Position]) -> int:
+        """The index of the last position that is no dead end; the first one is none."""
+        if self._is_viable(passed[-1]):
+            return len(passed) - 1
+        return bisect.bisect(passed[1:], 0, key=lambda position: not self._is_viable(position))
 
     def _moved(self, link: Link, token: int) -> tuple[Config, Frames] | None:
         """Config and frames after a token, None when it is not allowed."""
@@ -131,18 +165,15 @@ class Matcher:
         if result < 0:
             return None
         frames = link.frames
-        if not out[5] and not (frames and arena.has_thin_keys):
+        if not out[5] and not (frames and (arena.has_thin_keys or has_items(frames))):
             if len(arena.moves) >= MAX_MOVES:
                 arena.moves.clear()
             arena.moves[key] = result
             return result, leave(frames, int(out[6]) - 1) if frames else frames
-        position: Position = (link.config, link.frames, self._typed(link))
-        for byte in self._vocabulary.token_bytes(token):
-            after = step_byte(arena, position, byte)
-            if after is None:
-                return None
-            position = after
-        return position[0], position[1]
+        position = after(arena, self._position(link), self._vocabulary.token_bytes(token))
+        if position is None or not self._is_viable(position):
+            return None
+        return position[0], packed(position[1])
 
     def _in_open_key(self, config: Config) -> bool:
         return bool(self._arena.flags[config & kernels.STATE_MASK] & kernels.OPEN_KEY)
@@ -266,19 +297,11 @@ class Matcher:
         """The witness, with other keys where the shared one was already used."""
         link = self._link
         text = witness(self._arena, link.config)
-        if self._replays(text):
+        position = self._position(link)
+        end = after(self._arena, position, text)
+        if end is not None and self._arena.accepting(end[0]):
             return text
-        return private_witness(self._arena, (link.config, link.frames, self._typed(link)))
-
-    def _replays(self, text: bytes) -> bool:
-        link = self._link
-        position: Position = (link.config, link.frames, self._typed(link))
-        for byte in text:
-            after = step_byte(self._arena, position, byte)
-            if after is None:
-                return False
-            position = after
-        return self._arena.accepting(position[0])
+        return completed(self._arena, position, self._bounds.in_bytes)
 
     def _spare(self) -> int:
         """Bytes by which fresh keys can be longer than the shortest ones.
@@ -287,7 +310,7 @@ class Matcher:
         through the states of their automaton at most.
         """
         arena = self._arena
-        used = sum(len(keys) for _, keys in self._link.frames)
+        used = num_used_keys(self._link.frames)
         in_the_way = used + arena.max_names + arena.max_fresh
         if arena.key_stretch > 1:
             in_the_way += 2
@@ -314,12 +337,15 @@ class Matcher:
         link = self._link
         if link.ended:
             return ()
-        words = expected(self._arena, link.config)
-        if link.frames and QUOTE in words and self._in_open_key(link.config):
-            position: Position = (link.config, link.frames, self._typed(link))
-            if step_byte(self._arena, position, ord('"')) is None:
-                words = tuple(word for word in words if word != QUOTE)  # this key was used
-        return words
+        if not link.frames:
+            return expected(self._arena, link.config)
+        position = self._position(link)
+
+        def may(text: bytes) -> bool:
+            end = after(self._arena, position, text)
+            return end is not None and self._is_viable(end)
+
+        return expected(self._arena, link.config, may)
 
     # --- masks ------------------------------------------------------------------------------
 
@@ -343,8 +369,14 @@ class Matcher:
             return
         cached = self._cached(link.config)
         self._plain(link, cached, row)
+        needs: dict[int, int] = {}
+        if cached.openers or has_items(link.frames):
+            needs = self._item_needs(link, row, budget, cached.openers)
+            for token, need in needs.items():
+                if need >= IMPOSSIBLE:
+                    row[token >> 5] &= _without(token)
         if budget is not None:
-            self._narrow(link, row, budget)
+            self._narrow(link, row, budget, needs)
         if cached.accepting:
             for word, bit in zip(
                 self._vocabulary.eos_words, self._vocabulary.eos_bits, strict=True
@@ -361,7 +393,10 @@ class Matcher:
             if arena.has_open_keys:
                 quotes = (3 if in_key else 4) - arena.has_thin_keys
                 suspects = self._allowed(self._vocabulary.with_quotes(quotes), words)
-            cached = CachedMask(words, arena.accepting(config), in_key, suspects)
+            openers: tuple[int, ...] = ()
+            if arena.has_items:
+                openers = self._allowed(openers_of(self._vocabulary), words)
+            cached = CachedMask(words, arena.accepting(config), in_key, suspects, openers)
             if arena.mask_bytes + words.nbytes > MASK_CACHE_BYTES:
                 arena.masks.clear()
                 arena.mask_bytes = 0
@@ -381,6 +416,24 @@ class Matcher:
         for token in suspects:
             if self._moved(link, token) is None:
                 row[token >> 5] &= _without(token)
+
+    def _item_needs(
+        self, link: Link, row: Words, budget: int | None, openers: Sequence[int]
+    ) -> dict[int, int]:
+        """Tokens that are still needed after each token that items could forbid."""
+        arena, vocabulary = self._arena, self._vocabulary
+        position = self._position(link)
+        tokens = openers
+        if has_items(link.frames):
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+            tokens = tokens_to_check(arena, vocabulary, position, allowed)
+        margin = self._margin() if arena.has_open_keys else 0
+        most = None if budget is None else budget - 1 - margin
+        estimate = self._bounds.in_bytes
+        return {
+            token: margin + num_needed(arena, vocabulary, position, token, estimate, most)
+            for token in tokens
+        }
 
     def _compute(self, config: Config) -> Words:
         arena, vocabulary = self._arena, self._vocabulary
@@ -485,9 +538,13 @@ class Matcher:
                 row[token >> 5] &= _without(token)
                 token = int(vocabulary.duplicate[token])
 
-    def _narrow(self, link: Link, row: Words, budget: int) -> None:
-        """Keep the tokens after which ``budget - 1`` tokens complete the text."""
+    def _narrow(self, link: Link, row: Words, budget: int, needs: dict[int, int]) -> None:
+        """Keep the tokens after which ``budget - 1`` tokens complete the text.
+
+        ``needs``: how many they are, of tokens where the tables do not say it.
+        """
         if budget > self._longest(link.config) + self._margin():
+            self.steered = self._clear_beyond(row, budget, needs)
             return
         before = row.copy()
         ends = self._bounds.ends(link.config)
@@ -497,14 +554,28 @@ class Matcher:
         if count < 0:
             configs, index = np.unique(ends, return_inverse=True)
             count = len(configs)
-        fits = [c >= 0 and self._need(c) <= budget - 1 for c in configs[:count].tolist()]
+        need = self._need
+        if has_items(link.frames) and goes_on(self._arena, self._position(link)):
+            need = self._bounds.in_bytes  # the items to come are others, in other tokens
+        fits = [c >= 0 and need(c) <= budget - 1 for c in configs[:count].tolist()]
         bits = np.zeros(len(row) * 32, dtype=np.bool_)
         bits[: len(index)] = np.array([*fits, False], dtype=np.bool_)[index]
+        bits[[token for token, need in needs.items() if need < IMPOSSIBLE]] = True
+        row &= np.packbits(bits, bitorder="little").view(np.uint32)
+        self._clear_beyond(row, budget, needs)
         plan = self._plan()
         if plan and len(plan) <= budget:
-            bits[plan[0]] = True
-        row &= np.packbits(bits, bitorder="little").view(np.uint32)
+            row[plan[0] >> 5] |= before[plan[0] >> 5] & ~_without(plan[0])
         self.steered = bool((row != before).any())
+
+    def _clear_beyond(self, row: Words, budget: int, needs: dict[int, int]) -> bool:
+        """Clear the tokens that need too many after them; returns whether there was one."""
+        cleared = False
+        for token, need in needs.items():
+            if budget <= need < IMPOSSIBLE:
+                row[token >> 5] &= _without(token)
+                cleared = True
+        return cleared
 
     def _need(self, config: Config) -> int:
         need = self._bounds.in_tokens(config)

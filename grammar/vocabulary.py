@@ -67,6 +67,8 @@ class Vocabulary:
         #: Shared lexemes by key, with their masks: see ``grammar.lexemes``.
         self.lexemes = SharedCache()
         self._quotes: dict[int, npt.NDArray[np.int64]] = {}
+        self._spelling: dict[bytes, list[int]] | None = None
+        self._with_byte: dict[int, npt.NDArray[np.int64]] = {}
 
     @classmethod
     def from_tokenizer(
@@ -128,6 +130,23 @@ class Vocabulary:
     def count_tokens(self, text: bytes) -> int:
         """The fewest tokens that spell ``text``."""
         return len(kernels.segment(self.node, self.skip, np.frombuffer(text, dtype=np.uint8)))
+
+    def spelling(self, text: bytes) -> Sequence[int]:
+        """The tokens that spell exactly ``text``."""
+        if self._spelling is None:
+            self._spelling = {}
+            for token, each in enumerate(self._bytes):
+                if each:
+                    self._spelling.setdefault(each, []).append(token)
+        return self._spelling.get(text, ())
+
+    def with_byte(self, byte: int) -> npt.NDArray[np.int64]:
+        """Tokens in which a byte occurs."""
+        if byte not in self._with_byte:
+            self._with_byte[byte] = np.array(
+                [i for i, text in enumerate(self._bytes) if byte in text], dtype=np.int64
+            )
+        return self._with_byte[byte]
 
     def with_quotes(self, least: int) -> npt.NDArray[np.int64]:
         """Tokens with at least so many ``"``: a whole key takes two, two whole keys four."""

@@ -286,6 +286,8 @@ class Bounds:
             if (row == kernels.SPACE).any():
                 return None
             words, after = arena.walk(self.vocabulary, config)
+            if arena.has_items:  # a way may repeat an item
+                return None
             num_allowed += int(np.bitwise_count(words).sum())
             if after is None or num_allowed > EXACT_TOKENS:
                 return None

@@ -96,6 +96,16 @@ SHAPES: tuple[Any, ...] = (
         ]
     },
     {"prefixItems": [{"type": "integer"}, {"const": "x"}], "items": False, "type": "array"},
+    {"type": "array", "uniqueItems": True, "items": {"type": "string"}, "minItems": 2},
+    {
+        "type": "array",
+        "uniqueItems": True,
+        "items": {
+            "type": "object",
+            "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}},
+            "required": ["a"],
+        },
+    },
     {"enum": [{"a": 1, "b": [1, 2]}, {"a": 2}, [1, [2]], [], "x", 1.5, None]},
     {"type": "integer", "multipleOf": 7, "minimum": -100, "maximum": 100},
     {"type": "number", "exclusiveMinimum": 0.5, "maximum": 1.25},

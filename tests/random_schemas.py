@@ -9,7 +9,15 @@ from typing import Any
 KEYWORDS = frozenset(
     (
         *("boolean", "type", "enum", "const", "$ref"),
-        *("properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
+        *(
+            "properties",
+            "required",
+            "additionalProperties",
+            "items",
+            "minItems",
+            "maxItems",
+            "uniqueItems",
+        ),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
         *("minLength", "maxLength", "pattern", "format"),
         *("patternProperties", "propertyNames", "minProperties", "maxProperties"),
@@ -53,8 +61,10 @@ def random_schema(
 
     Bounds never cross and recursion is always optional, so each keyword alone can be satisfied;
     a whole schema can still be impossible (``required`` of a name that must be ``false``).
+    ``oneOf`` negates its branches, and the negation of ``uniqueItems`` is refused: one of them.
     """
-    schema = _Generator(rng, frozenset(keywords)).schema(depth, root=True)
+    left_out = rng.choice(("oneOf", "uniqueItems"))
+    schema = _Generator(rng, frozenset(keywords) - {left_out}).schema(depth, root=True)
     return schema if isinstance(schema, dict) else {}
 
 
@@ -158,6 +168,9 @@ class _Generator:
             schema["minItems"] = low
         if self._use("maxItems", 0.6):
             schema["maxItems"] = low + rng.randint(0, 4)
+        alike = "contains" not in schema and "minItems" not in schema
+        if alike and self._use("uniqueItems", 0.3):
+            schema["uniqueItems"] = True
         return schema
 
     def _string(self, _depth: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 
-from grammar.errors import TooComplex
+from grammar.errors import TooComplex, UnsupportedError
 from grammar.schema.goal import Goal, Goals
 from grammar.schema.members import INFINITE
 from grammar.schema.node import Contains, Node
@@ -20,14 +20,16 @@ Counts = tuple[int, ...]
 
 
 class ArraySpec:
-    """``low``/``high``: bounds on the number of items; ``contains``: kinds that are counted.
+    """``low``/``high``: bounds on the number of items; ``contains``: kinds that are counted;
+    ``unique``: no two items are the same.
 
-    Raises TooComplex (max_branches) for more than ``MAX_CONTAINS`` of them.
+    Raises TooComplex (max_branches) for more than ``MAX_CONTAINS`` kinds, and UnsupportedError
+    where distinct items could run out in a way that is not looked for.
     """
 
     __slots__ = (
         "_goals", "_plans", "contains", "goals", "high", "low", "nodes", "number", "positions",
-        "start",
+        "start", "unique",
     )  # fmt: skip
 
     def __init__(self, number: int, nodes: Sequence[Node], goals: Goals) -> None:
@@ -46,8 +48,35 @@ class ArraySpec:
             [0, *(len(n.prefix) for n in nodes), *(each.start for each in self.contains)]
         )
         self.start: Counts = (0,) * len(self.contains)
+        self.unique = any(n.unique for n in nodes)
+        self._check_unique()
         self._goals: dict[object, Goal] = {}
         self._plans: dict[object, list[tuple[Goal, Counts]] | None] = {}
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether a shortest array has items that must differ from each other."""
+        return self.unique and self.low > 1
+
+    def _check_unique(self) -> None:
+        """Refuse what would need to know which items are left for which position.
+
+        Where at most one item has to come, or all that have to come are of one kind, any distinct
+        items so far leave enough: the one that has to come is of a kind that none of them is, and
+        of a kind with as many values as are needed some are left.
+        """
+        if not self.unique:
+            return
+        bounded = any(each.high is not None for each in self.contains)
+        if (
+            (self.low > 1 and (self.positions > 0 or self.contains))
+            or any(each.low > 1 for each in self.contains)
+            or (bounded and len(self.contains) > 1)
+        ):
+            where = next(n for n in self.nodes if n.unique).pointer
+            message = "uniqueItems is not enforced beside minItems or contains that ask for "
+            message += "several items of different kinds"
+            raise UnsupportedError(message, f"{where}/uniqueItems", "uniqueItems")
 
     @property
     def cap(self) -> int:

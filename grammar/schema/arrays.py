@@ -76,7 +76,7 @@ class ArrayAt:
     def is_completable(self, alternative: Alternative, count: int) -> bool:
         """Whether an alternative can still become a whole array after ``count`` items."""
         spec, costs = alternative.spec, self.program.costs
-        if count > spec.high:
+        if count > spec.high or (spec.is_distinct and not costs.distinct(spec)):
             return False
         if spec.contains:
             return spec.plan(count, alternative.counts, costs.of, kept=True) is not None
@@ -126,15 +126,39 @@ class ArrayAt:
         if not self.moves() and not (first and self.close_bits):
             return 0
         closing = self if first else None
+        unique = any(each.spec.unique for each, _ in self.moves())
         return arena.place(
             ("value", element.key, first),
-            lambda: Value(element, space=True, closing=closing),
+            lambda: Value(element, space=True, closing=closing, starts_item=unique),
         )
 
     def after_item(self, arena: Arena, alive: list[Alternative]) -> ArrayAt:
         cap = max(each.spec.cap for each in self.alive)
         kept = [each for each in alive if each.counts or self.is_completable(each, self.count + 1)]
         return ArrayAt(arena, self.outer, _undominated(kept), min(self.count + 1, cap))
+
+    def repeating(self, arena: Arena) -> ArrayAt:
+        """The same position when two items are the same."""
+        kept = tuple(each for each in self.alive if not each.spec.unique)
+        return ArrayAt(arena, self.outer, kept, self.count)
+
+    @property
+    def lead(self) -> Alternative | None:
+        """The alternative that a certified completion follows, where it matters which one."""
+        return self.alive[0] if any(each.spec.is_distinct for each in self.alive) else None
+
+    def lead_item(self, lead: Alternative) -> bytes:
+        """The next item of a shortest array of an alternative."""
+        spec, costs = lead.spec, self.program.costs
+        if spec.is_distinct and self.count < spec.low:
+            texts = costs.distinct(spec)
+            assert texts is not None, "an array without a shortest one"
+            return texts[self.count]
+        plan = spec.plan(self.count, lead.counts, costs.of, kept=True)
+        if plan:
+            return costs.goal_text(plan[0][0])
+        further = (goal for goal, _ in spec.options(self.count, lead.counts))
+        return costs.goal_text(next(goal for goal in further if costs.satisfiable(goal)))
 
 
 def _undominated(alive: list[Alternative]) -> tuple[Alternative, ...]:
@@ -180,7 +204,11 @@ class Element(Continuation):
         after = self.at.after_item(arena, [moves[i][0] for i, mine in self.mapping if mine & bits])
         if not after.alive:
             return 0
-        return arena.place(("after item", after.key), lambda: AfterItem(after))
+        return _after_item(arena, after)
+
+
+def _after_item(arena: Arena, at: ArrayAt) -> int:
+    return arena.place(("after item", at.key), lambda: AfterItem(at))
 
 
 class AfterItem(BasePlace):
@@ -190,6 +218,11 @@ class AfterItem(BasePlace):
         self.at = at
         self.depth = at.outer.depth + 1
         self.grows = bool(at.moves())
+        self.ends_item = any(each.spec.unique for each in at.alive)
+
+    def repeated(self, arena: Arena) -> int:
+        again = self.at.repeating(arena)
+        return _after_item(arena, again) if again.alive else 0
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         del arena
@@ -206,16 +239,19 @@ class AfterItem(BasePlace):
 
     def way(self, arena: Arena, taken: Taken = ()) -> Way:
         del taken
-        if self.at.close_bits:
-            return b"]", self.at.close(arena)
-        costs = self.at.program.costs
-        text, state = next_item(arena, self.at)
-        return self.at.program.comma + costs.text(text), state
+        at = self.at
+        if at.close_bits and (at.lead is None or at.lead.spec.may_end(at.count, at.lead.counts)):
+            return b"]", at.close(arena)
+        text, state = next_item(arena, at)
+        return at.program.comma + text, state
 
 
-def next_item(arena: Arena, at: ArrayAt) -> tuple[Conjunction, int]:
+def next_item(arena: Arena, at: ArrayAt) -> tuple[bytes, int]:
     """A certified next item and the state after it."""
     costs = at.program.costs
+    if at.lead is not None:
+        text = at.lead_item(at.lead)
+        return text, arena.read(at.value(arena, first=False), text)
     element = at.element(arena)
     goal: Goal = element.vector
     plans = [
@@ -228,7 +264,7 @@ def next_item(arena: Arena, at: ArrayAt) -> tuple[Conjunction, int]:
         best = min(plans, key=lambda plan: sum(costs.of(goal) + 1 for goal, _ in plan))
         goal = best[0][0]
     _, member = costs.cheapest(goal)
-    return member, element.then(arena, 1 << element.vector.index(member))
+    return costs.text(member), element.then(arena, 1 << element.vector.index(member))
 
 
 def sum_bits(positions: object) -> int:

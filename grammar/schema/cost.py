@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from grammar.errors import TooComplex
 from grammar.regex import Spelling, spell
+from grammar.schema.distinct import shortest_texts
 from grammar.schema.evaluate import satisfies_own
 from grammar.schema.goal import Conjunction, Goal
 from grammar.schema.keys import Predicate
@@ -39,6 +40,11 @@ class Costs:
         self._best: dict[int, Best] = {}
         self._scalar: dict[tuple[int, str], int] = {}
         self._texts: dict[int, bytes] = {}
+        #: Items of shortest arrays of different items, by specification; those now looked for,
+        #: and the costs found meanwhile, of which some may be missing only for that.
+        self._distinct: dict[int, list[bytes] | None] = {}
+        self._open: set[int] = set()
+        self._inner: dict[int, Best] = {}
         self.steps = 0
         #: Whether compiling is over: from then on nothing raises (decision 6).
         self.settled = False
@@ -69,17 +75,18 @@ class Costs:
 
     def best(self, conjunction: Conjunction) -> Best:
         """The cheapest way to write a value of the conjunction."""
-        found = self._best.get(conjunction.number)
+        known = self._inner if self._open else self._best
+        found = self._best.get(conjunction.number) or known.get(conjunction.number)
         if found is None:
             self.steps = 0
             try:
-                self._solve(conjunction)
+                known.update(self._solve(conjunction))
             except TooComplex:
                 if not self.settled:
                     raise
                 self.program.pruned += 1
-                self._best[conjunction.number] = NONE
-            found = self._best[conjunction.number]
+                known[conjunction.number] = NONE
+            found = known[conjunction.number]
         return found
 
     def _obvious(self, conjunction: Conjunction) -> bool:
@@ -106,7 +113,7 @@ class Costs:
             and not any(n.constrains_number for n in conjunction.nodes)
         )
 
-    def _solve(self, root: Conjunction) -> None:
+    def _solve(self, root: Conjunction) -> dict[int, Best]:
         order = [root]
         reached = {root.number}
         for conjunction in order:  # grows while it is read
@@ -126,7 +133,7 @@ class Costs:
                 if best[0] < table[conjunction.number][0]:
                     table[conjunction.number] = best
                     changed = True
-        self._best.update(table)
+        return table
 
     def _tick(self, root: Conjunction) -> None:
         self.steps += 1
@@ -229,6 +236,8 @@ class Costs:
     def _array(self, array: ArraySpec, index: int, table: dict[int, Best]) -> Best:
         if array.contains:
             return self._counted_array(array, index, table)
+        if array.is_distinct:
+            return self._distinct_array(array, index, table)
         total = 2 + max(0, array.low - 1) * (1 + self.program.gap)
         height = 0
         for k in range(min(array.low, array.positions + 1)):
@@ -246,12 +255,42 @@ class Costs:
         height = 1 + max((value[3] for value in values), default=0)
         return (total + sum(value[0] for value in values), ARRAY, index, height)
 
+    def _distinct_array(self, array: ArraySpec, index: int, table: dict[int, Best]) -> Best:
+        item = self._known(array.goal(0), table)
+        if item[0] >= INFINITE:  # not yet known, or impossible
+            return NONE
+        texts = self.distinct(array)
+        if texts is None:
+            return NONE
+        total = 1 + len(texts) * 1 + (len(texts) - 1) * self.program.gap + sum(map(len, texts))
+        return (total, ARRAY, index, item[3] + 1)
+
+    def distinct(self, array: ArraySpec) -> list[bytes] | None:
+        """The items of a shortest array of different items; None where there are too few."""
+        if array.number in self._distinct:
+            return self._distinct[array.number]
+        if array.number in self._open:  # an item that requires such an array inside itself
+            return None
+        self._open.add(array.number)
+        try:
+            texts = shortest_texts(self.program, array.goal(0), array.low, array.nodes[0].pointer)
+        finally:
+            self._open.discard(array.number)
+            if not self._open:
+                self._inner.clear()
+        found = texts if len(texts) == array.low else None
+        if not self._open:
+            self._distinct[array.number] = found
+        return found
+
     def _items(self, array: ArraySpec) -> list[Goal]:
         """The goals of the items of the shortest array of a specification that has one."""
         if array.contains:
             items = array.plan(0, array.start, self.of, kept=True)
             assert items is not None, "asked for the items of an empty specification"
             return [goal for goal, _ in items]
+        if array.is_distinct:
+            return [array.goal(0)]
         goals = [array.goal(i) for i in range(min(array.low, array.positions))]
         if array.low > array.positions:
             goals += [array.goal(array.positions)] * (array.low - array.positions)
@@ -332,7 +371,10 @@ class Costs:
             ]
             return b"{" + program.comma.join(members) + b"}"
         array = program.shapes.arrays(conjunction)[index]
-        items = [self.goal_text(goal) for goal in self._items(array)]
+        if array.is_distinct:
+            items = self.distinct(array) or []
+        else:
+            items = [self.goal_text(goal) for goal in self._items(array)]
         return b"[" + program.comma.join(items) + b"]"
 
 

@@ -35,8 +35,6 @@ DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
 
-#: Keywords that constrain and are refused, with the values under which they say nothing.
-REFUSED: dict[str, Callable[[Any], bool]] = {"uniqueItems": lambda v: v is False}
 MAX_NUMBER_CHARACTERS = 4_000  # as Python's own limit for integers
 MAX_EXPONENT = 1_000  # binary64 ends at 308
 MAX_LENGTH = 1 << 20  # a longer string than this is never generated: larger bounds are none
@@ -187,9 +185,6 @@ class Document:
         reader = self.READERS.get(name)
         if reader is not None:
             reader(self, node, value, f"{pointer}/{name}", schema)
-        elif name in REFUSED and not REFUSED[name](value):
-            message = f"{name} is not enforced yet"
-            raise UnsupportedError(message, f"{pointer}/{name}", name)
 
     def _reference(self, uri: str, pointer: str, node: Node) -> None:
         self._refer(self._resources.resolve(uri, self._resource, f"{pointer}/$ref"), node)
@@ -338,6 +333,11 @@ class Document:
         )
         node.contains = (items,)
 
+    def _unique_items(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
+        del schema
+        self._expect(value, bool, where)
+        node.unique = value
+
     def _unevaluated_properties(
         self, node: Node, value: Any, where: str, schema: dict[str, Any]
     ) -> None:
@@ -485,7 +485,9 @@ class Document:
 
     def _expect(self, value: Any, kind: type, where: str) -> None:
         if not isinstance(value, kind):
-            names: dict[type, str] = {dict: "an object", list: "an array", str: "a string"}
+            names: dict[type, str] = {
+                dict: "an object", list: "an array", str: "a string", bool: "true or false",
+            }  # fmt: skip
             wanted = names[kind]
             message = f"must be {wanted}, not {_kind(value)}"
             raise ConstraintSyntaxError(message, where)
@@ -508,6 +510,7 @@ class Document:
         "unevaluatedItems": _unevaluated_items,
         "minItems": _count("min_items"),
         "maxItems": _count("max_items"),
+        "uniqueItems": _unique_items,
         "minLength": _count("min_length"),
         "maxLength": _count("max_length"),
         "minimum": _bound("minimum", exclusive=False),

@@ -18,5 +18,5 @@ def json_key(value: Any) -> Any:
     if isinstance(value, str):
         return ("string", value)
     if isinstance(value, list):
-        return ("array", tuple(json_key(v) for v in value))
-    return ("object", frozenset((k, json_key(v)) for k, v in value.items()))
+        return ("array", tuple(map(json_key, value)))  # one Python frame for each level
+    return ("object", frozenset(zip(value, map(json_key, value.values()), strict=True)))

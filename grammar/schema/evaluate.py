@@ -160,6 +160,8 @@ def _number(value: Fraction, node: Node) -> bool:
 def _array(value: list[Any], node: Node) -> bool:
     if len(value) < node.min_items or (node.max_items is not None and len(value) > node.max_items):
         return False
+    if node.unique and len(set(map(json_key, value))) < len(value):
+        return False
     for i, item in enumerate(value):
         schema = node.prefix[i] if i < len(node.prefix) else node.items
         if schema is not None and not _satisfies(item, schema):

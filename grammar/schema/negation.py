@@ -241,6 +241,9 @@ class Negations:
         )
 
     def _arrays(self, node: Node) -> Iterator[Node]:
+        if node.unique:
+            message = "the negation of uniqueItems is not enforced"
+            raise UnsupportedError(message, f"{node.pointer}/uniqueItems", "uniqueItems")
         for i, sub in enumerate(node.prefix):
             prefix = (*(self.anything for _ in range(i)), self.negated(sub))
             yield self._typed(node, ("prefix", i), ARRAY, prefix=prefix, min_items=i + 1)

@@ -91,6 +91,7 @@ class Node:
     min_items = 0
     max_items: int | None = None
     contains: tuple[Contains, ...] = ()
+    unique = False
     min_length = 0
     max_length: int | None = None
     minimum: int | Decimal | None = None
@@ -153,7 +154,7 @@ class Node:
     def constrains_array(self) -> bool:
         return bool(
             self.prefix or self.items is not None or self.min_items
-            or self.max_items is not None or self.contains
+            or self.max_items is not None or self.contains or self.unique
         )  # fmt: skip
 
     @property

@@ -88,6 +88,8 @@ class BasePlace:
     depth: int | None = None
     additional_depth: int | None = None
     starts_key = False
+    starts_item = False
+    ends_item = False
 
     def fill(self, arena: Arena, row: npt.NDArray[np.int32]) -> None:
         raise NotImplementedError
@@ -100,6 +102,10 @@ class BasePlace:
 
         ``taken``: keys, as spelled, that the innermost object has used and does not list.
         """
+        raise NotImplementedError
+
+    def repeated(self, arena: Arena) -> int:
+        """See ``grammar.arena.Place``."""
         raise NotImplementedError
 
     def shared(self, arena: Arena, vocabulary: Vocabulary) -> Shared | None:
@@ -156,11 +162,17 @@ class Value(BasePlace):
     """Where a value starts. ``closing``: the array that may also end here, after ``[``."""
 
     def __init__(
-        self, continuation: Continuation, *, space: bool, closing: ArrayAt | None = None
+        self,
+        continuation: Continuation,
+        *,
+        space: bool,
+        closing: ArrayAt | None = None,
+        starts_item: bool = False,
     ) -> None:
         self.continuation = continuation
         self.space = space
         self.closing = closing
+        self.starts_item = starts_item
         self.depth = continuation.depth
         self.members = self._members()
 
@@ -288,6 +300,12 @@ class Value(BasePlace):
         del taken
         if self.closing is not None and self.closing.close_bits:
             return b"]", self.closing.close(arena)
+        if self.starts_item:
+            from grammar.schema.arrays import Element, next_item
+
+            assert isinstance(self.continuation, Element), "an item of no array"
+            if self.continuation.at.lead is not None:
+                return next_item(arena, self.continuation.at)
         costs = self.continuation.program.costs
         bit, member = costs.cheapest(self.continuation.vector)
         return costs.text(member), self.continuation.then(arena, 1 << bit)

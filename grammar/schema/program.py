@@ -69,6 +69,9 @@ class Program:
             for i, node in enumerate(self.document.all_nodes()):
                 if node.is_combined:
                     self.goals.of([node])
+                if node.unique:  # may be refused
+                    for conjunction in self.goals.of([node]):
+                        self.shapes.arrays(conjunction)
                 if i % 50 == 49:
                     yield
             if self.costs.of(self.root) >= INFINITE:

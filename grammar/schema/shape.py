@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grammar.errors import TooComplex
+from grammar.errors import GrammarError, TooComplex
 from grammar.schema.array_spec import UNBOUNDED, ArraySpec
 from grammar.schema.equality import json_key
 from grammar.schema.evaluate import satisfies_own, type_of
@@ -169,9 +169,14 @@ class Shapes:
     def arrays(self, conjunction: Conjunction) -> list[ArraySpec]:
         """The alternatives of a conjunction for arrays (several only under ``enum``)."""
         if "array" not in conjunction.kinds:
-            conjunction.kinds["array"] = (
-                [] if not conjunction.types & ARRAY else self._arrays(conjunction)
-            )
+            conjunction.kinds["array"] = []
+            try:
+                if conjunction.types & ARRAY:
+                    conjunction.kinds["array"] = self._arrays(conjunction)
+            except GrammarError:
+                if not self.goals.settled:
+                    raise
+                self.program.pruned += 1  # as where goals are made: another way is taken
         found: list[ArraySpec] = conjunction.kinds["array"]
         return found
 

@@ -129,8 +129,8 @@ def test_deleting_a_constraint_leaves_a_stream_that_runs_with_it_alone(constrain
 
 def test_every_refused_keyword_is_named_at_once_in_compiling_and_in_generating(constraints, stub):
     schema = {
-        "uniqueItems": True,
-        "properties": {"a": {"uniqueItems": True}, "b": {"$ref": "other.json"}},
+        "not": {"uniqueItems": True},
+        "properties": {"a": {"not": {"uniqueItems": True}}, "b": {"$ref": "other.json"}},
     }
     constraint = c.Constraint(json_schema=json.dumps(schema))
     for call in (
@@ -143,7 +143,7 @@ def test_every_refused_keyword_is_named_at_once_in_compiling_and_in_generating(c
         violations = found["BadRequest"].field_violations
         assert {each.field for each in violations} == {"constraint.json_schema"}
         named = {each.description.removeprefix("at ").split(":")[0] for each in violations}
-        assert {"/uniqueItems", "/properties/a/uniqueItems", "/properties/b/$ref"} <= named
+        assert {"/not/uniqueItems", "/properties/a/not/uniqueItems", "/properties/b/$ref"} <= named
 
 
 JUDGED = [
@@ -267,7 +267,7 @@ def test_the_details_of_a_status_fit_whatever_was_sent(constraints):
     """A place as long as the message itself is cut; the call has its status all the same."""
     name = "é" * 500_000
     constraint = c.Constraint(
-        json_schema=json.dumps({"properties": {name: {"uniqueItems": True}}})
+        json_schema=json.dumps({"properties": {name: {"not": {"uniqueItems": True}}}})
     )
     with pytest.raises(grpc.RpcError) as caught:
         compiled(constraints, constraint)

@@ -23,7 +23,7 @@ CONSTRAINTS = [
     (SYNTAX, "/pattern@1", schema('{"type": "string", "pattern": "a["}')),
     (SYNTAX, "@1", regex("a(")),
     (SYNTAX, "@0", regex("*")),
-    (UNSUPPORTED, "/uniqueItems", schema('{"uniqueItems": true}')),
+    (UNSUPPORTED, "/not/uniqueItems", schema('{"not": {"uniqueItems": true}}')),
     (UNSUPPORTED, "/properties/a/$ref", schema('{"properties": {"a": {"$ref": "x.json"}}}')),
     (UNSUPPORTED, "@0", regex("(?<=a)b")),
     (EMPTY, None, schema("false")),

@@ -27,8 +27,10 @@ def test_capabilities_name_what_constraints_may_use(models):
     found = models.GetModel(m.GetModelRequest(), timeout=TIMEOUT).model.capabilities
     fields = constraint_pb2.Constraint.DESCRIPTOR.oneofs_by_name["kind"].fields
     assert {*found.constraint_kinds, "constraint_id"} == {each.name for each in fields}
-    assert {"type", "properties", "$ref", "pattern"} <= set(found.json_schema_keywords)
-    assert "uniqueItems" not in found.json_schema_keywords
+    assert {"type", "properties", "$ref", "pattern", "uniqueItems"} <= set(
+        found.json_schema_keywords
+    )
+    assert "contentSchema" not in found.json_schema_keywords
     assert "date-time" in found.string_formats
     assert any("2020-12" in each for each in found.json_schema_drafts)
 

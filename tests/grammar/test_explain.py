@@ -224,8 +224,11 @@ def test_the_reader_decides_and_no_list_of_its_own(monkeypatch):
     schema = {"x-new": 1, "type": "string"}
     monkeypatch.setitem(document.Document.READERS, "x-new", reads)
     assert treatments(schema)["/x-new"] == "enforced"
-    monkeypatch.delitem(document.Document.READERS, "x-new")
-    monkeypatch.setitem(document.REFUSED, "x-new", lambda _: False)
+
+    def refuses(self, node, value, where, schema):
+        raise grammar.UnsupportedError("not this", where, "x-new")
+
+    monkeypatch.setitem(document.Document.READERS, "x-new", refuses)
     assert treatments(schema)["/x-new"] == "refused"
 
 

@@ -396,7 +396,12 @@ ERRORS = [
     ('{"multipleOf":0}', SYNTAX, "/multipleOf"),
     ('{"items":{"maximum":"3"}}', SYNTAX, "/items/maximum"),
     (b'{"title":"\xff"}', SYNTAX, "@10"),
-    ('{"items":{"uniqueItems":true}}', grammar.UnsupportedError, "/items/uniqueItems"),
+    ('{"uniqueItems":1}', SYNTAX, "/uniqueItems"),
+    ('{"not":{"uniqueItems":true}}', grammar.UnsupportedError, "/not/uniqueItems"),
+    ('{"items":{"uniqueItems":true,"minItems":2,"prefixItems":[{}]}}', grammar.UnsupportedError,
+     "/items/uniqueItems"),
+    ('{"type":"array","uniqueItems":true,"minItems":3,"items":{"type":"boolean"}}',
+     grammar.Unsatisfiable, ""),
     ('{"not":{"format":"email"}}', grammar.UnsupportedError, "/not/format"),
     ('{"$ref":"http://x.example/s"}', grammar.UnsupportedError, "/$ref"),
     ('{"items":{"pattern":"a(?<=b)"}}', grammar.UnsupportedError, "/items/pattern@1"),
@@ -425,11 +430,11 @@ def test_errors_have_their_class_and_place(text, error, location):
 
 
 def test_what_is_not_enforced_is_refused_by_name():
-    schema = {"properties": {"x": {"items": {}, "uniqueItems": True}}}
+    schema = {"properties": {"x": {"not": {"uniqueItems": True}}}}
     with pytest.raises(grammar.UnsupportedError) as caught:
         grammar.compile_json_schema(json.dumps(schema), byte_vocabulary())
     assert caught.value.keyword == "uniqueItems"
-    assert caught.value.location == "/properties/x/uniqueItems"
+    assert caught.value.location == "/properties/x/not/uniqueItems"
     # as data or as a name it is nothing of the kind
     for harmless in ({"const": {"uniqueItems": True}}, {"properties": {"uniqueItems": {}}}):
         grammar.compile_json_schema(json.dumps(harmless), byte_vocabulary())
