@@ -172,7 +172,7 @@ class Decoder:
             if not each.is_finished:  # by a fault in another one
                 self._guarded(each, self._advancer.settle)
         # Forced tokens that wait for scores: each row computes its own logits of them.
-        self._scheduler.let_go([s for s in self._scheduler.held if s.num_unscored])
+        self._scheduler.let_go([s for s in self._scheduler.held if s.unscored])
 
     def _expire(self, now: float) -> None:
         for first, *_ in list(self._live.values()):
@@ -219,7 +219,7 @@ class Decoder:
         """Scores forced tokens, where that was asked for; whether the row chooses a token now."""
         fed.give_scores(logits)
         sequence = fed.sequence
-        if sequence.ending and not sequence.num_unscored:
+        if sequence.ending and not sequence.unscored:
             self._finish(sequence, sequence.ending)
         return fed.logits is not None
 
@@ -276,7 +276,7 @@ class Decoder:
             name = incident(f"request {sequence.request.request_id} failed")
             self._fail(sequence, internal(name))
             return
-        if ending and sequence.num_unscored:
+        if ending and sequence.unscored:
             sequence.ending = ending  # when the next step has the logits
         elif ending:
             self._finish(sequence, ending)
@@ -309,6 +309,7 @@ class Decoder:
             usage=sequence.usage(),
             timing=sequence.timing(self._clock()),
             abandoned=sequence.abandoned,
+            prompt_scores=tuple(sequence.prompt_scores or ()),
             error=error,
         )
         chunk = sequence.take_chunk(finish)

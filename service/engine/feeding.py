@@ -20,7 +20,7 @@ from service.engine.drafting import Draft, Drafter
 from service.engine.kv_cache import KVCache
 from service.engine.model import Row
 from service.engine.scheduler import Planned
-from service.engine.scoring import log_probabilities, score
+from service.engine.scoring import log_probabilities
 from service.engine.sequence import Sequence
 
 
@@ -40,14 +40,9 @@ class Fed:
         self._num_said = planned.num_tokens  # tokens of the row that are the sequence's too
 
     def give_scores(self, logits: torch.Tensor) -> None:
-        """To forced tokens whose logits this step has."""
-        sequence = self.sequence
-        if sequence.scoring is None:
-            return
-        for place, offset in enumerate(self._scored):
-            token = sequence.token_ids[self.row.position + offset + 1]
-            log_probs = log_probabilities(logits[self._first_logits + place])
-            sequence.give_score(score(log_probs, token, sequence.scoring.top))
+        """To tokens that were known before, and whose logits this step has."""
+        for place in range(len(self._scored)):
+            self.sequence.give_score(log_probabilities(logits[self._first_logits + place]))
 
     def alike(self, sequence: Sequence) -> Fed:
         """The same for a sequence forked from this one, which chooses from the same logits."""
@@ -118,8 +113,8 @@ def _num_same(some: Seq[int], others: Seq[int]) -> int:
 
 def _score_offsets(sequence: Sequence, num_tokens: int) -> tuple[int, ...]:
     """Before each token that waits for its score, as far as it is fed now."""
-    first = len(sequence.token_ids) - sequence.num_unscored - 1 - sequence.num_computed
-    return tuple(range(first, min(first + sequence.num_unscored, num_tokens)))
+    offsets = (place - 1 - sequence.num_computed for place in sequence.unscored)
+    return tuple(offset for offset in offsets if offset < num_tokens)
 
 
 def _row(planned: Planned, draft: Draft | None, scored: tuple[int, ...]) -> Row:

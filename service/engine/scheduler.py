@@ -91,7 +91,7 @@ class Scheduler:
             sequence = self.waiting.popleft()
             sequence.kv_row = self._kv.open_row()
             # Scores need the logits of their places, so these are computed.
-            known = len(sequence.token_ids) - sequence.num_unscored
+            known = next(iter(sequence.unscored), len(sequence.token_ids))
             sequence.num_computed = self._kv.reuse(sequence.kv_row, sequence.token_ids[:known])
             if sequence.admitted is None:
                 sequence.num_cached = sequence.num_computed

@@ -17,10 +17,12 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from service.engine.lookup import Lookup
 from service.engine.sampling import LogitBias, TokenCounts, has_penalty
 from service.engine.scoring import forced_score
+from service.engine.scoring import score as score_of
 from service.engine.stops import Judge, Prefixed, StopHit, Stops
 from service.engine.text import Detokenizer
 from service.engine.types import (
@@ -126,6 +128,8 @@ class Sequence:
             self.counts = TokenCounts(penalized)
         self.bias = LogitBias.of(request.sampling)
         self.scoring = request.logprobs
+        asked = request.prompt_logprobs is not None and index == 0
+        self.prompt_scores: list[Score] | None = [] if asked else None
         self.ending: Ending | None = None  # found, and told once all tokens are scored
         self.stop_ids = frozenset(request.stopping.stop_token_ids)
         self.state = State.WAITING
@@ -191,12 +195,24 @@ class Sequence:
         self.state = state
 
     @property
-    def num_unscored(self) -> int:
-        """Of the last tokens, all forced: how many wait for the logits of their place."""
-        return len(self._unscored)
+    def unscored(self) -> Seq[int]:
+        """Places of the tokens that wait for the logits before them: the prompt's, or forced."""
+        last = range(len(self.token_ids) - len(self._unscored), len(self.token_ids))
+        if self.prompt_scores is None:
+            return last
+        return [*range(1 + len(self.prompt_scores), self.num_prompt), *last]
 
-    def give_score(self, score: Score) -> None:
-        """Of the first token that waits for one."""
+    def give_score(self, log_probs: torch.Tensor) -> None:
+        """To the first token that waits for one; ``log_probs`` float32[size] of its place."""
+        place = self.unscored[0]
+        token = self.token_ids[place]
+        if place < self.num_prompt:
+            assert self.prompt_scores is not None
+            assert self.request.prompt_logprobs is not None
+            self.prompt_scores.append(score_of(log_probs, token, self.request.prompt_logprobs))
+            return
+        assert self.scoring is not None
+        score = score_of(log_probs, token, self.scoring.top)
         self._new_tokens.append(Token(self._unscored.popleft(), True, score))
 
     def append(self, token_id: int, *, forced: bool, score: Score | None = None) -> None:

@@ -95,6 +95,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     constraint: Constraint | None = None
     guaranteed: bool = True  # False: BEST_EFFORT
     logprobs: Logprobs | None = None
+    prompt_logprobs: int | None = None  # of the prompt's tokens, and so many of the likeliest
     priority: int = 0  # see scheduler.PRIORITY_SECONDS
     deadline: float | None = None  # time.monotonic() seconds (one clock per machine)
 
@@ -147,6 +148,9 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     timing: Timing
     abandoned: tuple[int, ...] = ()  # stop regexes, by place, no longer watched: too slow
+    prompt_scores: tuple[
+        Score, ...
+    ] = ()  # if asked for: of all tokens of the prompt but the first
     error: ServiceFailure | None = None  # set exactly when reason is ERROR
 
 

@@ -62,3 +62,4 @@ class Draft:
     priority: int = 0
     n: int = 1  # outputs
     logprobs: Logprobs | None = None
+    prompt_logprobs: int | None = None

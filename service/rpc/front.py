@@ -190,6 +190,7 @@ class Front:
             sampling=draft.sampling,
             n=draft.n,
             logprobs=draft.logprobs,
+            prompt_logprobs=draft.prompt_logprobs,
             stopping=draft.stopping,
             constraint=known.constraint if known else None,
             guaranteed=draft.guaranteed,

@@ -62,7 +62,7 @@ class GenerationServicer(generation_pb2_grpc.GenerationServiceServicer):
                     yield event
                 if chunk.finish:
                     ends.append(chunk.finish)
-            yield answer.summary(accepted, ends)
+            yield answer.summary(accepted, ends, front.tokenizer.token_bytes)
 
     @asynccontextmanager
     async def _accepted(

@@ -88,6 +88,7 @@ OPTIONS = {
     "include_stop_in_output": False,
     "token_ids": True,
     "logprobs": 3,
+    "prompt_logprobs": 0,
     "logprobs_mode": "masked",
     "timing": True,
     "stream_interval": 2,
@@ -140,6 +141,7 @@ def test_every_option_goes_to_its_field(sent):
         response=g.ResponseOptions(
             token_ids=True,
             logprobs=3,
+            prompt_logprobs=0,
             logprobs_mode=g.LOGPROBS_MODE_MASKED,
             timing=True,
             stream_interval=2,

@@ -79,6 +79,25 @@ def test_log_probabilities_of_a_constrained_answer(stub):
     assert streamed == list(masked.tokens)
 
 
+def test_log_probabilities_of_a_prompt(stub):
+    ids = [504, 3014, 282, 4649, 314, 7042]
+    request = ask(
+        token_ids=g.TokenIds(ids=ids),
+        stopping=g.StoppingOptions(max_tokens=1),
+        response=g.ResponseOptions(prompt_logprobs=2),
+    )
+    answer = stub.Generate(request, timeout=TIMEOUT)
+    assert [token.token_id for token in answer.prompt_tokens] == ids
+    first, *others = answer.prompt_tokens
+    assert not first.HasField("logprob")
+    for token in others:
+        assert token.logprob < 0
+        assert len(token.candidates) == 2
+        assert (token.rank <= 2) == (token.token_id in [c.token_id for c in token.candidates])
+    *_, end = stub.GenerateStream(request, timeout=TIMEOUT)
+    assert list(end.summary.prompt_tokens) == list(answer.prompt_tokens)
+
+
 def test_a_refusal_is_one(stub):
     request = several(3, stopping=g.StoppingOptions(max_tokens=1))
     request.constraint.regex = "(abc ){40}"

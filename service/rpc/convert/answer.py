@@ -40,7 +40,21 @@ def whole(
         timing=_timing(ends, accepted.report),
         diagnostics=diagnostics(accepted.diagnostics),
         effective_sampling=_sampling(accepted.request),
+        prompt_tokens=_prompt(accepted, ends, token_bytes),
     )
+
+
+def _prompt(
+    accepted: Accepted, ends: Sequence[domain.Finish], token_bytes: TokenBytes
+) -> list[generation_pb2.TokenInfo]:
+    """The prompt's tokens where their scores were asked for."""
+    if accepted.request.prompt_logprobs is None:
+        return []
+    scores = next((end.prompt_scores for end in ends if end.prompt_scores), ())
+    return [
+        _token(domain.Token(token, forced=False, score=score), token_bytes)
+        for token, score in zip(accepted.request.prompt_ids, (None, *scores), strict=True)
+    ]
 
 
 def _output(
@@ -100,12 +114,16 @@ def events(
 
 
 def summary(
-    accepted: Accepted, ends: Sequence[domain.Finish]
+    accepted: Accepted, ends: Sequence[domain.Finish], token_bytes: TokenBytes
 ) -> generation_pb2.GenerateStreamResponse:
     """The last event of a stream: what its outputs took together."""
     return generation_pb2.GenerateStreamResponse(
         request_id=accepted.request.request_id,
-        summary=generation_pb2.Summary(usage=_usage(ends), timing=_timing(ends, accepted.report)),
+        summary=generation_pb2.Summary(
+            usage=_usage(ends),
+            timing=_timing(ends, accepted.report),
+            prompt_tokens=_prompt(accepted, ends, token_bytes),
+        ),
     )
 
 

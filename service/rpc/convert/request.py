@@ -74,6 +74,7 @@ def read(request: generation_pb2.GenerateRequest, model: ModelInfo) -> Draft:
         report=_report(request.response),
         n=_outputs(request.sampling),
         logprobs=_logprobs(request.response),
+        prompt_logprobs=_candidates(request.response, "prompt_logprobs"),
     )
 
 
@@ -204,13 +205,19 @@ def _report(given: generation_pb2.ResponseOptions) -> Report:
 
 def _logprobs(given: generation_pb2.ResponseOptions) -> Logprobs | None:
     masked = _one_of("response.logprobs_mode", given.logprobs_mode, _MASKED)
-    if not given.HasField("logprobs"):
+    top = _candidates(given, "logprobs")
+    return None if top is None else Logprobs(top=top, masked=masked)
+
+
+def _candidates(
+    given: generation_pb2.ResponseOptions, field: Literal["logprobs", "prompt_logprobs"]
+) -> int | None:
+    if not given.HasField(field):
         return None
-    if given.logprobs > MAX_CANDIDATES:
-        raise InvalidRequest(
-            "response.logprobs", f"{given.logprobs} is more than {MAX_CANDIDATES}"
-        )
-    return Logprobs(top=given.logprobs, masked=masked)
+    count = int(getattr(given, field))
+    if count > MAX_CANDIDATES:
+        raise InvalidRequest(f"response.{field}", f"{count} is more than {MAX_CANDIDATES}")
+    return count
 
 
 def read_constraint(given: constraint_pb2.Constraint) -> Constraint | ConstraintId:

@@ -117,6 +117,43 @@ def test_masked_is_over_what_may_come(constraint):
         history.append(token.token_id)
 
 
+@given(
+    constraint=st.sampled_from(CONSTRAINTS),
+    logprobs=st.sampled_from([None, Logprobs(top=1), Logprobs(top=1, masked=True)]),
+    top=st.integers(0, 3),
+    n=st.integers(1, 3),
+    step_tokens=st.sampled_from([7, 64]),
+    sizes=st.sampled_from([{}, {"num_blocks": 8, "max_rows": 3}, {"max_rows": 1}]),
+    reproducible=st.booleans(),
+)
+def test_the_prompt_is_scored_in_the_same_pass(
+    constraint, logprobs, top, n, step_tokens, sizes, reproducible
+):
+    request = scored(constraint, n=n, max_tokens=40, sampling=Sampling(seed=3))
+    request = msgspec.structs.replace(request, logprobs=logprobs, prompt_logprobs=top)
+    options = {"step_tokens": step_tokens, "reproducible": reproducible, **sizes}
+    got = outputs(request, share_prefixes=True, **options)
+    plain = outputs(msgspec.structs.replace(request, prompt_logprobs=None), **options)
+    assert [(o.text, o.tokens, o.finish.reason) for o in got] == [
+        (o.text, o.tokens, o.finish.reason) for o in plain
+    ]
+    assert all(output.finish.prompt_scores == () for output in (*got[1:], *plain))
+    prompt = fakes.encode(PROMPT)
+    assert len(got[0].finish.prompt_scores) == len(prompt) - 1
+    for place, found in enumerate(got[0].finish.prompt_scores, 1):
+        assert found == score(logs_of(prompt[:place]), prompt[place], top)
+
+
+def test_a_prompt_in_the_cache_is_computed_again_for_its_scores():
+    decoder = make_decoder(fakes.FakeModel(fakes.noise), share_prefixes=True)
+    for asked in (None, 0):
+        request = make_request("a", PROMPT, max_tokens=1)
+        decoder.submit(msgspec.structs.replace(request, prompt_logprobs=asked))
+        finish = answer(run(decoder)["a"]).finish
+    assert finish.usage.cached_tokens == 0
+    assert len(finish.prompt_scores) == len(PROMPT) - 1
+
+
 def test_nothing_is_reported_or_computed_where_nobody_asks():
     request = msgspec.structs.replace(scored(CONSTRAINTS[1]), logprobs=None)
     (got,) = outputs(request)

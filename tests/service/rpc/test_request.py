@@ -234,12 +234,18 @@ def test_log_probabilities_imply_the_tokens():
     assert got.report.token_ids
     assert draft(response={"logprobs": 20}).logprobs == Logprobs(top=20, masked=False)
     assert draft().logprobs is None
+    assert draft().prompt_logprobs is None
+    assert draft(response={"prompt_logprobs": 0}).prompt_logprobs == 0
     assert not draft().report.token_ids
 
 
 @pytest.mark.parametrize(
     ("field", "response"),
-    [("response.logprobs", {"logprobs": 21}), ("response.logprobs_mode", {"logprobs_mode": 9})],
+    [
+        ("response.logprobs", {"logprobs": 21}),
+        ("response.prompt_logprobs", {"prompt_logprobs": 21}),
+        ("response.logprobs_mode", {"logprobs_mode": 9}),
+    ],
 )
 def test_log_probabilities_have_bounds(field, response):
     with pytest.raises(InvalidRequest) as caught:

@@ -97,6 +97,7 @@ class Answer:
     effective_sampling: Mapping[str, Any] = field(default_factory=dict)  # the seed among them
     tokens: tuple[Token, ...] = ()  # if asked for
     abandoned_stop_regex: tuple[str, ...] = ()  # those that took too long to match
+    prompt_tokens: tuple[Token, ...] = ()  # if asked for; the first has no logprob
     others: tuple[Answer, ...] = ()  # with n: the further outputs; the counts are of all together
 
     def json(self) -> Any:
@@ -277,6 +278,7 @@ def _answer(response: generation_pb2.GenerateResponse, output: generation_pb2.Ou
         diagnostics=diagnostics(response.diagnostics),
         effective_sampling=sampling(response.effective_sampling),
         tokens=tokens(output.tokens),
+        prompt_tokens=tokens(response.prompt_tokens),
         abandoned_stop_regex=tuple(output.abandoned_stop_regex),
     )
 
@@ -334,6 +336,7 @@ class Assembly:
             diagnostics=diagnostics(self._started.diagnostics),
             effective_sampling=sampling(self._started.effective_sampling),
             tokens=tuple(self._tokens[index]),
+            prompt_tokens=tokens(summary.prompt_tokens),
             abandoned_stop_regex=tuple(finished.abandoned_stop_regex),
         )
 

@@ -100,6 +100,8 @@ class ResponseOptions(TypedDict, total=False):
     """``Answer.tokens``."""
     logprobs: int | None
     """They with log-probabilities, and so many of the likeliest at each place."""
+    prompt_logprobs: int | None
+    """``Answer.prompt_tokens``: likewise of the prompt."""
     logprobs_mode: Literal["raw", "masked"] | None
     """The model's own distribution, or over what could be chosen."""
     timing: bool | None

@@ -163,21 +163,23 @@ class StoppingOptions(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., min_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., include_stop_in_output: _Optional[bool] = ..., stop_regex: _Optional[_Iterable[str]] = ..., unit: _Optional[_Union[StopUnit, str]] = ...) -> None: ...
 
 class ResponseOptions(_message.Message):
-    __slots__ = ("logprobs", "logprobs_mode", "token_ids", "timing", "stream_interval")
+    __slots__ = ("logprobs", "prompt_logprobs", "logprobs_mode", "token_ids", "timing", "stream_interval")
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_MODE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
     STREAM_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     logprobs: int
+    prompt_logprobs: int
     logprobs_mode: LogprobsMode
     token_ids: bool
     timing: bool
     stream_interval: int
-    def __init__(self, logprobs: _Optional[int] = ..., logprobs_mode: _Optional[_Union[LogprobsMode, str]] = ..., token_ids: _Optional[bool] = ..., timing: _Optional[bool] = ..., stream_interval: _Optional[int] = ...) -> None: ...
+    def __init__(self, logprobs: _Optional[int] = ..., prompt_logprobs: _Optional[int] = ..., logprobs_mode: _Optional[_Union[LogprobsMode, str]] = ..., token_ids: _Optional[bool] = ..., timing: _Optional[bool] = ..., stream_interval: _Optional[int] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("request_id", "model", "outputs", "usage", "timing", "diagnostics", "effective_sampling")
+    __slots__ = ("request_id", "model", "outputs", "usage", "timing", "diagnostics", "effective_sampling", "prompt_tokens")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +187,7 @@ class GenerateResponse(_message.Message):
     TIMING_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     model: str
     outputs: _containers.RepeatedCompositeFieldContainer[Output]
@@ -192,7 +195,8 @@ class GenerateResponse(_message.Message):
     timing: Timing
     diagnostics: _containers.RepeatedCompositeFieldContainer[_constraint_pb2.Diagnostic]
     effective_sampling: SamplingParams
-    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_constraint_pb2.Diagnostic, _Mapping]]] = ..., effective_sampling: _Optional[_Union[SamplingParams, _Mapping]] = ...) -> None: ...
+    prompt_tokens: _containers.RepeatedCompositeFieldContainer[TokenInfo]
+    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., outputs: _Optional[_Iterable[_Union[Output, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_constraint_pb2.Diagnostic, _Mapping]]] = ..., effective_sampling: _Optional[_Union[SamplingParams, _Mapping]] = ..., prompt_tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
 
 class Output(_message.Message):
     __slots__ = ("index", "text", "finish_reason", "stop_detail", "complete", "tokens", "abandoned_stop_regex")
@@ -263,12 +267,14 @@ class Finished(_message.Message):
     def __init__(self, index: _Optional[int] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., stop_detail: _Optional[_Union[StopDetail, _Mapping]] = ..., complete: _Optional[bool] = ..., abandoned_stop_regex: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Summary(_message.Message):
-    __slots__ = ("usage", "timing")
+    __slots__ = ("usage", "timing", "prompt_tokens")
     USAGE_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     usage: Usage
     timing: Timing
-    def __init__(self, usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ...) -> None: ...
+    prompt_tokens: _containers.RepeatedCompositeFieldContainer[TokenInfo]
+    def __init__(self, usage: _Optional[_Union[Usage, _Mapping]] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., prompt_tokens: _Optional[_Iterable[_Union[TokenInfo, _Mapping]]] = ...) -> None: ...
 
 class StopDetail(_message.Message):
     __slots__ = ("constraint_complete", "eos_token_id", "stop_token_id", "stop_string", "stop_regex", "budget_close", "unit")
