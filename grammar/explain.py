@@ -208,15 +208,6 @@ class _Watched(Document):
             super()._keyword(name, schema, pointer, node)
             del self.diagnostics[remarks + len(reasons) :]
 
-    def _check_again(self) -> None:
-        schemas = dict(self._read_schemas)
-        for check in list(self._dynamic):
-            try:
-                self._check_only(*check)
-            except UnsupportedError as error:
-                pointer, _, name = error.location.rpartition("/")
-                self._notes[id(schemas[pointer])][name] = self._refusal(error)
-
     def _refusal(self, error: GrammarError, where: str = "") -> _Note:
         """The note of what compiling refuses. Raises the error where it is another one.
 

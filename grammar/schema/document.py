@@ -25,7 +25,7 @@ from grammar.regex import TextDfa, compile_text
 from grammar.schema.keys import MAX_OF_CLASS
 from grammar.schema.keywords import pointer_token
 from grammar.schema.node import ALL_TYPES, OBJECT, TYPE_BITS, Contains, Node
-from grammar.schema.resources import Resource, Resources, Target
+from grammar.schema.resources import NO_SCOPE, Resource, Resources, Scope, Target
 
 DIALECTS = {
     "http://json-schema.org/draft-04/schema": 4,
@@ -114,12 +114,14 @@ class Document:
         self.limits = limits
         self.schema = parse_json(text, limits)
         self.draft = self._dialect()
-        self._nodes: dict[int, Node] = {}
+        #: By identity of the schema and the scope it is read in.
+        self._nodes: dict[tuple[int, Scope], Node] = {}
         self._pointer_bytes = 0
-        self._todo: list[tuple[Any, str, Node, Resource]] = []
+        self._todo: list[tuple[Any, str, Node, Resource, Scope]] = []
         self._resources = Resources(self.schema, self.draft, options, dialect_of)
         self._resource = self._resources.root
-        self._dynamic: list[tuple[str, Resource, str, str]] = []
+        self._scope = NO_SCOPE
+        self._scopes: set[Scope] = set()
         self.diagnostics: list[tuple[str, str, str]] = []  # code, place, message
         self.root = self._node(self.schema, "")
 
@@ -127,12 +129,11 @@ class Document:
         """Check every reachable node; yields after a batch of them. Raises GrammarError."""
         done = 0
         while self._todo:
-            schema, pointer, node, self._resource = self._todo.pop()
+            schema, pointer, node, self._resource, self._scope = self._todo.pop()
             self._read(schema, pointer, node)
             done += 1
             if done % 20 == 0:
                 yield
-        self._check_again()
 
     def all_nodes(self) -> list[Node]:
         """Every node read, in the order found."""
@@ -146,9 +147,17 @@ class Document:
     def _node(self, schema: Any, pointer: str, inside: Resource | None = None) -> Node:
         """The node of a subschema (by identity of the parsed object), queued when new.
 
-        ``inside``: the resource it stands in, by default that of the schema being read.
+        ``inside``: the resource it stands in, by default that of the schema being read. What is
+        read in another dynamic scope is another node: dynamic references lead elsewhere there.
         """
-        key = id(schema) if isinstance(schema, dict) else -1 if schema is True else -2
+        resource, scope = inside or self._resource, self._scope
+        if isinstance(schema, dict):
+            if self._resources.id_keyword in schema:
+                resource = self._resources.of(schema, resource)
+            scope = self._entered(resource, pointer)
+            key = (id(schema), scope)
+        else:
+            key = (-1 if schema is True else -2, NO_SCOPE)
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = Node(len(self._nodes), pointer)
@@ -163,11 +172,16 @@ class Document:
                 if not isinstance(schema, dict):
                     message = f"a schema is an object or a boolean, not {_kind(schema)}"
                     raise ConstraintSyntaxError(message, pointer)
-                resource = inside or self._resource
-                if self._resources.id_keyword in schema:
-                    resource = self._resources.of(schema, resource)
-                self._todo.append((schema, pointer, node, resource))
+                self._todo.append((schema, pointer, node, resource, scope))
         return node
+
+    def _entered(self, resource: Resource, pointer: str) -> Scope:
+        scope = self._resources.entered(self._scope, resource)
+        self._scopes.add(scope)
+        if len(self._scopes) > self.limits.max_branches:
+            message = f"dynamic references see over {self.limits.max_branches} different scopes"
+            raise TooComplex(message, pointer, "max_branches")
+        return scope
 
     def _read(self, schema: dict[str, Any], pointer: str, node: Node) -> None:
         if "$ref" in schema and isinstance(schema["$ref"], str):
@@ -194,15 +208,23 @@ class Document:
         node.asserts = True
 
     def _dynamic_ref(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
-        """As ``$ref``, except where several resources could be meant."""
+        """As ``$ref``, except to an anchor that an outer resource has as well: that one's then."""
         del schema
         if self.draft < 2020:
             return
         self._expect(value, str, where)
         target = self._resources.resolve(value, self._resource, where)
-        if target.anchor in target.resource.dynamic:
-            self._check_only(target.anchor, target.resource, where, "$dynamicRef")
-        self._refer(target, node)
+        self._refer(target if not target.anchor else self._outermost(target, target.anchor), node)
+
+    def _outermost(self, target: Target, anchor: str) -> Target:
+        """The same anchor of the outermost resource of the scope, if it is a dynamic one.
+
+        JSON Schema 2020-12, section 8.2.3.2; "": the root, 2019-09, section 8.2.4.2.2.
+        """
+        if anchor not in target.resource.dynamic:
+            return target
+        outer = dict(self._scope).get(anchor)
+        return target if outer is None else outer.target(anchor)
 
     def _recursive_ref(self, node: Node, value: Any, where: str, schema: dict[str, Any]) -> None:
         del schema
@@ -210,20 +232,7 @@ class Document:
             return
         self._expect(value, str, where)
         target = self._resources.resolve(value, self._resource, where)
-        if "" in target.resource.dynamic:
-            self._check_only("", target.resource, where, "$recursiveRef")
-        self._refer(target, node)
-
-    def _check_again(self) -> None:
-        """Dynamic references once more, now that all resources are known."""
-        for check in list(self._dynamic):
-            self._check_only(*check)
-
-    def _check_only(self, anchor: str, resource: Resource, where: str, keyword: str) -> None:
-        self._dynamic.append((anchor, resource, where, keyword))
-        if any(other is not resource for other in self._resources.with_dynamic(anchor)):
-            message = "several resources could be meant, by how they were reached: not enforced"
-            raise UnsupportedError(message, where, keyword)
+        self._refer(self._outermost(target, ""), node)
 
     # --- keyword readers --------------------------------------------------------------------
 
@@ -470,7 +479,7 @@ class Document:
         for name, value in keywords.items():
             setattr(made, name, value)
         made.finish()
-        self._nodes[-3 - made.number] = made
+        self._nodes[-3 - made.number, NO_SCOPE] = made
         return made
 
     def _branches(self, value: Any, where: str) -> tuple[Node, ...]:

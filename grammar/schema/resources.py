@@ -28,7 +28,19 @@ class Resource:
         self.base = base
         self.pointer = pointer
         self.anchors: dict[str, tuple[Any, str]] = {}
+        #: ``$dynamicAnchor``s; "" stands for ``$recursiveAnchor``.
         self.dynamic: set[str] = set()
+
+    def target(self, anchor: str) -> Target:
+        """Where one of ``dynamic`` leads."""
+        schema, pointer = self.anchors[anchor] if anchor else (self.root, self.pointer)
+        return Target(schema, pointer, self, anchor)
+
+
+#: The outermost resource with each dynamic anchor, of those on the way to a schema: all that
+#: dynamic references depend on.
+Scope = frozenset[tuple[str, Resource]]
+NO_SCOPE: Scope = frozenset()
 
 
 class Target(NamedTuple):
@@ -38,6 +50,20 @@ class Target(NamedTuple):
     pointer: str
     resource: Resource
     anchor: str
+
+
+def _is_dynamic(schema: Any) -> bool:
+    """Whether a document has a dynamic reference somewhere."""
+    stack = [schema]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, dict):
+            if "$dynamicRef" in top or "$recursiveRef" in top:
+                return True
+            stack.extend(top.values())
+        elif isinstance(top, list):
+            stack.extend(top)
+    return False
 
 
 class Resources:
@@ -56,6 +82,10 @@ class Resources:
         self.id_keyword = "id" if draft == 4 else "$id"
         self._is_searched = False
         self.root = self._document(schema, "", "")
+        #: Whether any dynamic reference can be met.
+        self._has_dynamic = draft >= 2019 and (bool(self._remote) or _is_dynamic(schema))
+        if self._has_dynamic:
+            self._search()
 
     def of(self, schema: Any, inside: Resource) -> Resource:
         """The resource of a schema that stands in ``inside``: its own, where it has an ``$id``."""
@@ -85,10 +115,12 @@ class Resources:
             return Target(anchored[0], anchored[1], resource, fragment)
         return self._walk(resource, fragment, location)
 
-    def with_dynamic(self, anchor: str) -> list[Resource]:
-        """The resources that have a ``$dynamicAnchor`` (or "" for ``$recursiveAnchor``)."""
-        self._search()
-        return [each for each in self._of_schema.values() if anchor in each.dynamic]
+    def entered(self, scope: Scope, resource: Resource) -> Scope:
+        """The scope inside a resource that was come to in ``scope``."""
+        if not self._has_dynamic:
+            return NO_SCOPE
+        new = resource.dynamic - {anchor for anchor, _ in scope}
+        return scope | {(anchor, resource) for anchor in new} if new else scope
 
     def _search(self) -> None:
         """Find the resources and anchors of the document, when one is first asked for."""

@@ -485,3 +485,16 @@ def test_the_first_bound_of_a_wide_schema_comes_in_slices():
     assert compiled.min_tokens == 2
     assert made < 20_000
     assert compiled.arena.num_states - before == made, "the bound was not ready"
+
+
+def test_very_many_dynamic_scopes_are_too_complex():
+    """Each of 16 resources leads to all: 65,536 sets of those on the way."""
+    names = [f"r{i}" for i in range(16)]
+    ways = {name: {"$ref": name} for name in names}
+    resources = {
+        name: {"$id": name, "$dynamicAnchor": f"a-{name}", "properties": ways} for name in names
+    }
+    schema = {"$defs": resources, "properties": {**ways, "x": {"$dynamicRef": "r0#a-r0"}}}
+    with pytest.raises(grammar.TooComplex) as caught:
+        compile_schema(schema)
+    assert caught.value.limit == "max_branches"
