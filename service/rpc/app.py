@@ -65,8 +65,8 @@ class StartError(Exception):
 async def serve(config: Config, folder: Path) -> int:
     """Serves the model in ``folder`` until told to stop; returns the process's exit status.
 
-    Prints ``serving NAME on HOST:PORT`` once requests are accepted, and before it where the
-    metrics are, if they are anywhere. Raises StartError.
+    Prints ``serving NAME on HOST:PORT`` once requests are accepted, and before it where
+    AdminService and the metrics are, if they have a port of their own. Raises StartError.
     """
     stop = _stop_signal()
     metrics = Metrics()

@@ -106,8 +106,9 @@ def test_health_stays_open_and_reflection_is_off(guarded):
         answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
         ask = reflection_pb2.ServerReflectionRequest(list_services="")
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         with pytest.raises(grpc.RpcError) as caught:
-            next(reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo([ask]))
+            next(stub.ServerReflectionInfo(iter([ask])))
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
